@@ -177,7 +177,7 @@ class _Sample:
         if places is not None:
             numbers = sorted({min(int(place * len(chunks)), len(chunks) - 1) for place in places})
             chunks = [chunks[i] for i in numbers]
-        size = sum(self._add(source, load) for load in chunks)
+        size = sum(self._add(source, file, load) for load in chunks)
         self._disk += size
         self._unpacked += size
         return places is None
@@ -192,7 +192,7 @@ class _Sample:
         for load in loads:
             if file.done > fetched:
                 fetched, used = file.done, (fetched, file.text_bytes - _PLACE_BYTES / 2)
-            text += self._add(source, load)
+            text += self._add(source, file, load)
             all_wanted = places is None or file.rows is not None
             if text >= (SAMPLE_BYTES if all_wanted else _PLACE_BYTES * max(4, len(places or ()))):
                 break
@@ -201,9 +201,9 @@ class _Sample:
         self._unpacked += unpacked
         return not next(iter(loads), None)
 
-    def _add(self, source: Source, load: Callable[[Any], Any]) -> int:
+    def _add(self, source: Source, file: File, load: Callable[[Any], Any]) -> int:
         """Add a chunk, and return its size in bytes."""
-        block = source.parse(load)
+        block = source.parse(file, load)
         self._text += block.size
         self._refused += int(block.counts[slots.BAD_ROWS])
         if block.n_rows:

@@ -60,7 +60,7 @@ class ToySource(Source):
         file.skip(len(heading) + 1)
         return file
 
-    def parse(self, load):
+    def parse(self, file, load):
         text = load(None)
         rows = list(csv.reader(bytes(text.buffer[text.start : text.end]).decode().splitlines()))
         cells = np.array([[np.nan if cell in self.reading.missing_tokens else float(cell) for cell in r] for r in rows])
@@ -190,7 +190,7 @@ def test_a_format_refuses_what_it_cannot_do(add: Callable[..., None], model: Pat
         boostrank.RankingDataset.read(str(file), label="rel")
     with pytest.raises(ParameterError, match="toy files do not support regrup"):
         boostrank.RankingDataset.read(str(file), regrup=True)
-    with pytest.raises(ParameterError, match=r"files of several formats \(libsvm, toy\)"):
+    with pytest.raises(ParameterError, match=r"several formats \(libsvm, toy\)"):
         boostrank.RankingDataset.read([str(file), "more.txt"])
     with pytest.raises(ParameterError, match="unknown format of data 'tables'"):
         boostrank.RankingDataset.read(str(file), format="tables")

@@ -1,4 +1,4 @@
-"""Contents of a data set: from arrays, sparse matrices and data frames; gains of several columns as labels."""
+"""Conversion of arrays, sparse matrices and data frames to the contents of a data set, and gains of several columns."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from boostrank.core.types import Float64Array, as_numbers, check_real, masked_as
 from boostrank.data.categories import EXACT, Categories, as_float32, check_codes, coarse_words, is_coarse, named_columns
 from boostrank.data.options import NUMBERED, FeatureSpace
 
-Data = Any
-"""A `boostrank.data.dataset.RankingDataset`; its module imports this one."""
+Data = Any  # a `boostrank.data.dataset.RankingDataset`, whose module imports this one
 Features = Any
 """float32[N, d] in C order, a float32 `scipy.sparse.csr_matrix`, or `data.rows.Rows`."""
 
@@ -26,7 +25,7 @@ Features = Any
 def read_frame(
     frame: Any, label: str, qid: str, weight: str | None, drop: Sequence[str], document: str | None = None
 ) -> tuple[Any, Any, Any, Any, npt.NDArray[Any] | None]:
-    """Return (features as a table, labels, query ids, weights or None, names of documents or None) of a data frame."""
+    """Return (features as a table, labels, query ids, weights, names of documents) of a data frame, None if absent."""
     from boostrank.data.frames import as_frame, names_of, values_of
 
     table = as_frame(frame)
@@ -49,7 +48,7 @@ def read_frame(
 
 
 def read_columns(frame: Any, names: Sequence[str]) -> dict[str, Float64Array]:
-    """Return the columns that a data frame has, float64[N]; NaN is missing."""
+    """Return those of the columns that a data frame has, float64[N]; NaN is missing."""
     from boostrank.data.frames import as_frame, names_of, values_of
 
     table = as_frame(frame)
@@ -68,11 +67,11 @@ _MOST_COLUMNS = 2**24  # same limit as `max_feature` of files
 
 
 class NumberedNames(tuple[str, ...]):
-    """Generated feature names. They are known to be distinct, which takes seconds to check for millions."""
+    """Generated feature names. They are distinct, so that the data set need not check millions of them."""
 
 
 def default_feature_names(columns: int, base: int = 1) -> NumberedNames:
-    """Return `f1`, `f2`, ..., numbered as in the file."""
+    """Return generated feature names, `f1`, `f2`, ..., numbered from `base`."""
     return NumberedNames(f"f{i}" for i in range(base, base + columns))
 
 
@@ -108,12 +107,11 @@ def as_features(X: Any) -> Features:
 
 
 def _check_sparse(X: Any) -> None:
-    """Check the indices of a sparse matrix before compiled code uses them."""
+    """Check the indices of a sparse matrix, which compiled code relies on."""
     try:
         if X.format in ("csr", "csc", "bsr"):
-            if np.any(np.diff(X.indptr, prepend=0) < 0) or X.indptr[-1] > len(
-                X.indices
-            ):  # SciPy checks this if nnz > 0
+            stored = len(X.indices)  # SciPy only checks indptr if nnz > 0
+            if np.any(np.diff(X.indptr, prepend=0) < 0) or X.indptr[-1] > stored:
                 raise ValueError("indptr must start with 0, never decrease, and end within the indices")
             X.check_format(full_check=True)
         elif X.format == "coo" and X.nnz:
@@ -125,18 +123,16 @@ def _check_sparse(X: Any) -> None:
 
 
 def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
-    """Return queries from their sizes, `group=`."""
+    """Return the queries with the sizes `group`."""
     sizes = without_mask(group, "group size")
     if np.shape(sizes) == (rows,) and np.any(np.asarray(sizes) != 1):
-        raise DataError(
-            f"group= has one entry for each of the {rows:,} rows; pass ids with qid=, since group= takes one size per "
-            "query, which add up to the rows"
-        )
+        words = f"group= has an entry for each of the {rows:,} rows, but needs one size per query"
+        raise DataError(f"{words}; pass the ids of the rows with qid=")
     return QueryIndex.from_sizes(sizes)
 
 
 def without_mask(values: Any, what: str) -> Any:
-    """Return values as an array without a mask; masked entries are errors."""
+    """Return values without their mask. Masked entries are errors."""
     if getattr(getattr(values, "dtype", None), "names", None):
         raise DataError(f"a structured array has several numbers per row; pass the field with the {what}")
     if np.ma.is_masked(values):
@@ -145,7 +141,7 @@ def without_mask(values: Any, what: str) -> Any:
 
 
 def owned(found: Any, given: Any) -> Any:
-    """Copy converted data that share memory with the input, so that later changes cannot affect the data set."""
+    """Return converted data that do not share memory with the input."""
     if isinstance(found, np.ndarray):  # lists share no memory
         shared = not isinstance(given, list | tuple) and np.may_share_memory(found, np.asarray(given))
         return found.copy() if shared else found
@@ -166,7 +162,7 @@ def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 def read_rows(
     X: Any, names: Sequence[str] | None, categorical_feature: Any, copy: bool
 ) -> tuple[Features, tuple[str, ...], dict[str, Categories]]:
-    """Return features, names and categories of any input of `from_arrays`."""
+    """Return the features, feature names and categories of the input of `from_arrays`."""
     table = None
     if not isinstance(X, np.ndarray) and not sparse.issparse(X):
         from boostrank.data.frames import as_frame, names_of, read_table
@@ -175,10 +171,8 @@ def read_rows(
     if table is None:
         features = owned(as_features(X), X) if copy else as_features(X)
         if features.shape[1] > _MOST_COLUMNS:  # each column gets a name, even without values
-            raise DataError(
-                f"features have {features.shape[1]:,} columns, more than the limit of {_MOST_COLUMNS:,}: drop columns "
-                "without values, or hash their names into fewer"
-            )
+            words = f"features have {features.shape[1]:,} columns, more than the limit of {_MOST_COLUMNS:,}"
+            raise DataError(f"{words}; drop columns without values, or hash their names into fewer")
         found = _as_names(names) if names is not None else default_feature_names(features.shape[1])
         categories = {name: Categories() for name in named_columns(categorical_feature, found)}
         for name in categories if len(found) == features.shape[1] else ():
@@ -196,7 +190,7 @@ def read_rows(
 
 
 def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
-    """Return feature names as text; numbers, which are common in tables, are converted."""
+    """Return feature names as text. Integers, which are common in tables, are converted."""
     if isinstance(names, str | set | frozenset) or not isinstance(names, Iterable):
         raise DataError(f"feature_names={names!r} has no order; pass a list of names")
     odd = [name for name in names if not isinstance(name, str | int | np.integer)]
@@ -206,8 +200,8 @@ def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
 
 
 def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
-    """Return queries with weights, float64[Q] or [N]. Row weights that differ within a query weight documents."""
-    # NaN differs from itself, so it is treated as a document weight and refused with its row.
+    """Return queries with weights, float64[Q] or [N]. Row weights that differ within a query are document weights."""
+    # NaN differs from itself, so that it becomes a document weight and is refused with its row.
     if values.size == queries.n_documents and np.any(values != np.repeat(values[queries.ptr[:-1]], queries.sizes)):
         return replace(queries, document_weights=values)
     return replace(queries, weights=query_values(values, queries))
@@ -229,19 +223,17 @@ def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
 
 
 def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights") -> Float64Array:
-    """Return one number per query, from one per query or row."""
+    """Return one number per query, given one per query or per row."""
     if values.size == len(queries) and values.size != queries.n_documents:
         return values
     if values.size != queries.n_documents:
-        raise DataError(
-            f"{values.size} {what} for {len(queries)} queries and {queries.n_documents} rows; expected one per query "
-            "or per row"
-        )
+        words = f"{values.size} {what} for {len(queries)} queries and {queries.n_documents} rows"
+        raise DataError(f"{words}; expected one per query or per row")
     firsts = values[queries.ptr[:-1]]
     uneven = np.flatnonzero(values != np.repeat(firsts, queries.sizes))
     if uneven.size:
         q = queries.of_row(int(uneven[0]))
-        raise DataError(f"query {queries.qid[q]}: its rows have different {what}, but needs equal ones")
+        raise DataError(f"the rows of query {queries.qid[q]} have different {what}; they must be equal")
     return firsts
 
 
@@ -249,19 +241,22 @@ def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights
 
 
 def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None = None) -> Data:
-    """Return a data set with the values of an expression as labels, recorded in its provenance."""
+    """Return a data set whose labels are the values of an expression, which the provenance records."""
     expression, columns = GainExpression.parse(gain), dict(others or {})
     held = gain_of(data)
     if held is not None:
         if held == expression.text:
             return data
-        raise DataError(f"the labels already are the gain {held!r}: read the data without it, or with {gain!r}")
+        raise DataError(f"the labels already are the gain {held!r}; read the data without a gain or with {gain!r}")
     features = feature_places(data, expression, columns)
     gains = np.empty(data.n_documents)
     for first in range(0, data.n_documents, _ROWS_AT_A_TIME):
         rows = slice(first, min(first + _ROWS_AT_A_TIME, data.n_documents))
         given = {LABEL: data.labels[rows]} | {name: column[rows] for name, column in columns.items()}
-        given |= _cells(data.features[rows], features) if features else {}
+        if features:
+            wanted = data.features[rows][:, list(features.values())]
+            dense = wanted.toarray() if sparse.issparse(wanted) else np.asarray(wanted)
+            given |= {name: dense[:, i].astype(np.float64) for i, name in enumerate(features)}
         gains[rows] = expression.evaluate(given)
         bad = np.flatnonzero(~(np.isfinite(gains[rows]) & (gains[rows] >= 0.0)))
         if bad.size:
@@ -272,12 +267,12 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
 
 
 def gain_of(data: Data) -> str | None:
-    """Return the expression that defines the labels of a data set; None for plain labels."""
+    """Return the expression that defines the labels of a data set; None if there is none."""
     return data.provenance.options.get("gain")
 
 
 def feature_places(data: Data, expression: GainExpression, others: Collection[str] = ()) -> dict[str, int]:
-    """Return name -> column for features in an expression; `f12` also means number 12 of libsvm text."""
+    """Return the column of each feature in an expression. `f12` also means feature number 12 of libsvm text."""
     found, names = {}, {name: i for i, name in enumerate(data.feature_names)}
     base = data.provenance.index_base
     for name in expression.columns:
@@ -288,7 +283,7 @@ def feature_places(data: Data, expression: GainExpression, others: Collection[st
         if not 0 <= at < data.n_features:
             raise DataError(unknown_column(name, expression, [*names, *others]))
         if data.feature_names[at] in data.categories:
-            raise DataError(f"gain {expression.text!r}: {name!r} is categorical, and its codes are not quantities")
+            raise DataError(f"gain {expression.text!r}: {name!r} is categorical, so its codes are not quantities")
         found[name] = at
     return found
 
@@ -298,16 +293,9 @@ def unknown_column(name: str, expression: GainExpression, known: Collection[str]
     words = [LABEL, *known, *(("exponential", "linear") if expression.text == name else ())]
     listed = did_you_mean(name, words, list_all=len(words) < 13)
     return (
-        f"gain {expression.text!r}: no column {name!r}.{listed} Columns that are not features (--drop) are only "
-        "available while reading a table: --gain, or gain= of RankingDataset.read and from_frame"
+        f"gain {expression.text!r}: there is no column {name!r}.{listed} Columns that are not features (--drop) are "
+        "only available while reading a table: --gain, or gain= of RankingDataset.read and from_frame"
     )
-
-
-def _cells(rows: Any, places: Mapping[str, int]) -> dict[str, Float64Array]:
-    """Return name -> float64[n] of some features."""
-    wanted = rows[:, list(places.values())]
-    dense = wanted.toarray() if sparse.issparse(wanted) else np.asarray(wanted)
-    return {name: dense[:, i].astype(np.float64) for i, name in enumerate(places)}
 
 
 def _refuse(data: Data, row: int, expression: GainExpression, value: float, given: Mapping[str, float]) -> None:

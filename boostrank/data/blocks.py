@@ -1,6 +1,6 @@
-"""Blocks of parsed rows, common to all formats, and conversion to matrices.
+"""Blocks of parsed rows, common to all formats, and their conversion to matrices.
 
-A parser counts events in slots of an int64 array, so that compiled code can fill them.
+A block counts events in slots of an int64 array, which compiled code can fill.
 """
 
 from __future__ import annotations
@@ -25,48 +25,30 @@ Int32Array = npt.NDArray[np.int32]
 # Contiguous arrays in signatures: uint8, int32, float32; 2-D int64, float32.
 B1, N1, S1, I2, S2 = types.uint8[::1], types.int32[::1], types.float32[::1], types.int64[:, ::1], types.float32[:, ::1]
 
-# Slots of `Block.counts`. The text parser has further slots after these.
-(
-    ROWS,
-    CELLS,
-    BEYOND,
-    RUNS,
-    LINES,
-    BLANK_LINES,
-    UNDECIDED,
-    RESOLVED,
-    DESCENDING_ROWS,
-    DESCENDING_LINE,
-    MISSING,
-    INFINITIES,
-    TOP_ID,
-    TOP_LINE,
-    ZERO_LINE,
-    QID_START,
-    QID_END,
-    BAD_ROWS,
-    REPEATED_CELLS,
-    N_STATE,
-) = range(20)
-# Summed over the blocks of a file.
+# Slots of `Block.counts`: first numbers of rows, lines, runs and values, in the whole block or of one kind.
+ROWS, LINES, BLANK_LINES, BAD_ROWS, DESCENDING_ROWS, RUNS = range(6)
+CELLS, BEYOND, MISSING, INFINITIES, REPEATED_CELLS = range(6, 11)
+# The first line whose feature numbers descend, the first with feature 0, that of the largest number, and that number.
+DESCENDING_LINE, ZERO_LINE, TOP_LINE, TOP_ID = range(11, 15)
+# State of the text parser: numbers that Python must parse, and the position of the last query id.
+UNDECIDED, RESOLVED, QID_START, QID_END, N_STATE = range(15, 20)
+# Slots that are summed over the blocks of a file.
 ADDED_UP = [CELLS, BEYOND, BLANK_LINES, DESCENDING_ROWS, MISSING, INFINITIES, BAD_ROWS, REPEATED_CELLS]
 BAD_KEPT = 16  # refused rows described per block
 
 # Columns of `Block.runs`: first row and line of a query, position of its id in the text, and the id if integer.
 RUN_ROW, RUN_LINE, RUN_START, RUN_END, RUN_IS_INTEGER, RUN_ID, N_RUN = range(7)
 
-BEYOND_FLOAT32 = (
-    "does not fit in float32 (largest 3.4028235e38): rescale the feature, or --inf missing reads such values as missing"
-)
+BEYOND_FLOAT32 = "does not fit in float32 (largest 3.4028235e38): rescale the feature, or use --inf missing"
 INT32_MAX = np.iinfo(np.int32).max
 _MAPPED_FROM = 1 << 20
 _PRIVATE: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 
 
 def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return a zeroed array whose memory returns to the operating system when it is freed.
+    """Return an array of zeros whose memory returns to the operating system when it is freed.
 
-    `malloc` would keep freed memory of this size, and the blocks of a file add up to the size of the result.
+    `malloc` would keep the freed memory of the blocks, which together are as large as the data set.
     """
     size = math.prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(kind).itemsize
     if size < _MAPPED_FROM:
@@ -76,9 +58,13 @@ def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any
 
 @dataclass(frozen=True)
 class Fault:
-    """Reason why a row cannot be read: its line (or row) in the block, the message, and a byte of the line or 0.
+    """Reason why a row cannot be read.
 
-    `stand_in` is a word that seems to mark a missing value and its byte, if that is the reason.
+    Args:
+        line: line or row in the block.
+        reason: message.
+        column: byte of the line, from 1; 0 for the whole line.
+        stand_in: word that seems to mark a missing value, and its byte; None for other reasons.
     """
 
     line: int
@@ -87,10 +73,14 @@ class Fault:
     stand_in: tuple[str, int] | None = None
 
     def error(self, file: str, lines_before: int, *, by_row: bool = False) -> FileFormatError:
-        """Return the error to raise, given the number of lines of the file before the block."""
+        """Return the error to raise, given the number of lines or rows before the block."""
         if by_row:
             return FileFormatError(f"row {lines_before + self.line}: {self.reason}", file=file)
         return FileFormatError(self.reason, file=file, line=lines_before + self.line, column=self.column)
+
+
+class UnreadableLine(Exception):
+    """A line whose chunk cannot be loaded. The argument is its `Fault`."""
 
 
 def no_counts() -> Int64Array:
@@ -100,31 +90,31 @@ def no_counts() -> Int64Array:
 
 @dataclass
 class Block:
-    """Consecutive rows of a file, with dense or sparse cells. Columns are feature numbers.
+    """Consecutive rows of a file, dense or sparse. The columns are feature numbers.
 
     Args:
         labels: float64[n].
         counts: int64[N_STATE].
-        lines: int64[n], 1-based line (or row) of each row in the block.
+        lines: int64[n], line or row in the block, from 1.
         dense: float32[n, w].
-        sparse: end of the cells of each row, int64[n]; feature numbers, int32[c]; values, float32[c].
+        sparse: end of each row in the following arrays, int64[n]; feature numbers, int32[c]; values, float32[c].
         runs: int64[r, N_RUN], one row per run of rows with the same query id.
-        names: run -> query id, if it is text.
+        names: query ids that are text, by run.
         weights: float64[n], from a weight column.
-        others: name -> float64[n], columns of the gain that are not features.
-        categories: column -> categories of this block; `dense` holds positions in them until they are coded.
-        coarse: columns with integers that float32 rounds.
+        others: columns of the gain that are not features, float64[n], by name.
+        categories: categories in this block, by column. `dense` has positions in them until they are coded.
+        coarse: names of columns with integers that float32 rounds.
         document_names: object[n], name of each document as text, if requested.
-        words: query id -> text of the query, if requested.
+        words: texts of queries, by query id, if requested.
         bad: the first BAD_KEPT refused rows.
-        stand_ins: word that seems to mark a missing value -> line and byte of the first (lenient reading only).
-        stand_in_rows: rows that are unreadable only because of these words.
+        stand_ins: line and byte of the first of each word that seems to mark a missing value, in lenient reading.
+        stand_in_rows: number of rows that are unreadable only because of these words.
         unterminated: whether the last line has no newline.
-        size: bytes of text.
+        size: number of bytes of text.
         result: result of `Source.blocks(then=...)` for the block.
-        text: the rows as they are written, for the file tools: whole lines as a memoryview, or a record batch.
+        text: unparsed rows, for the file tools: whole lines as a memoryview, or a record batch.
         ends: int64[n], end of each row in `text`, in bytes or rows.
-        head: header of the file: a line, or a schema.
+        head: header of the file, a line or a schema.
         qid_column: position of the query ids in a table.
     """
 
@@ -153,13 +143,13 @@ class Block:
     qid_column: int = 0
 
     @classmethod
-    def of(cls, labels: Float64Array, features: Float32Array, ids: npt.NDArray[Any], lines: Int64Array) -> Block:
-        """Return a block of complete rows: finite labels, query ids int64 or objects (int and str), ascending lines."""
+    def of(cls, labels: Float64Array, features: Float32Array, ids: npt.NDArray[Any] | None, lines: Int64Array) -> Block:
+        """Return a block of rows with finite labels, query ids (int64, or objects: int and str) and ascending lines."""
         block = cls(labels, no_counts(), lines, features)
         block.counts[[CELLS, LINES]] = features.size, lines[-1] if lines.size else 0
         block.counts[MISSING] = np.count_nonzero(np.isnan(features))
         block.counts[TOP_ID], block.counts[TOP_LINE] = max(features.shape[1] - 1, 0), 1
-        if labels.size:
+        if ids is not None and labels.size:
             block.runs, block.names = runs_of(ids, lines)
         return block
 
@@ -169,7 +159,7 @@ class Block:
         return int(self.labels.size)
 
     def row_ids(self) -> npt.NDArray[Any] | None:
-        """Return the query id of each row, int or str; None without ids. Call it before `Totals.count`."""
+        """Return the query id of each row, int or str; None if rows have none. Call it before `Totals.count`."""
         if not len(self.runs):
             return None
         ids = self.runs[:, RUN_ID].astype(object)
@@ -178,16 +168,16 @@ class Block:
         return np.repeat(ids, np.diff(self.runs[:, RUN_ROW], append=self.n_rows))
 
     def queries_after(self, last: object, number: int) -> tuple[Int64Array, dict[int, bytes], object]:
-        """Return the runs of queries that begin here, text ids by query number from `number`, and the last id.
+        """Return the runs of new queries, their text ids by query number from `number`, and the id of the last run.
 
-        The first run may continue the query with id `last`, unless `last` is None.
+        The first run is not new if its id is `last`.
         """
         skip = int(last is not None and last == self.names.get(0, int(self.runs[0, RUN_ID])))
         names = {number + i - skip: name for i, name in self.names.items() if i >= skip}
         return self.runs[skip:], names, self.names.get(len(self.runs) - 1, int(self.runs[-1, RUN_ID]))
 
     def cells(self) -> tuple[Int64Array, Int32Array, Float32Array]:
-        """Return the cells in sparse form, without +0.0."""
+        """Convert the block to sparse form, without +0.0, and return `sparse`."""
         if self.sparse is None:
             assert self.dense is not None
             stored = self.dense.view(np.uint32) != 0
@@ -197,7 +187,7 @@ class Block:
         return self.sparse
 
     def tile(self, first: int, stop: int, numbers: Int64Array) -> Float32Array:
-        """Return the features with these numbers, float32[stop - first, c] in C order."""
+        """Return the features with the given numbers, float32[stop - first, c] in C order."""
         if self.dense is not None and int(numbers.max(initial=0)) < self.dense.shape[1]:
             return np.take(self.dense[first:stop], numbers, axis=1)
         if self.dense is not None:
@@ -216,7 +206,7 @@ class Block:
 
 
 def runs_of(ids: npt.NDArray[Any], lines: Int64Array) -> tuple[Int64Array, dict[int, bytes]]:
-    """Return `Block.runs` and `Block.names` of rows with these ids (int64, or objects: int and str)."""
+    """Return `Block.runs` and `Block.names` of rows, given their query ids (int64, or objects: int and str)."""
     starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]])[: ids.size])
     runs = np.zeros((starts.size, N_RUN), np.int64)
     runs[:, RUN_ROW], runs[:, RUN_LINE] = starts, lines[starts]
@@ -284,7 +274,7 @@ def _starts(blocks: Sequence[Block | None]) -> Int64Array:
 def fill_dense(
     row_ends: Int64Array, rows: int, ids: Int32Array, values: Float32Array, limit: int, out: Float32Array
 ) -> None:
-    """Write cells with feature numbers up to `limit` into zeroed out[rows, columns]."""
+    """Write the values of features up to number `limit` into `out`, which is zero, float32[rows, columns]."""
     begin = 0
     for row in range(rows):
         for i in range(begin, row_ends[row]):
@@ -304,7 +294,7 @@ def fill_sparse(
     out_ids: Int32Array,
     out_values: Float32Array,
 ) -> int:
-    """Copy cells with feature numbers up to `limit`, except +0.0, and return their number.
+    """Copy the values of features up to number `limit`, except +0.0, and return how many they are.
 
     `out_ids` and `out_values` may be the input arrays.
     """

@@ -1,4 +1,4 @@
-"""Codes of categories that are stable between tables, and the conversion of single columns to float32."""
+"""Category codes, which are the same for all tables, and the conversion of columns to float32."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_user
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.records import jsonable
 
-LARGEST_CODE = 2**24
-"""Upper bound of codes: float32 is exact below it, and engines use one bit per code."""
 EXACT = 2**24
-"""Integers up to this are exact in float32."""
+"""float32 represents all integers up to this number exactly."""
+_LARGEST_CODE = EXACT  # engines also use one bit per code
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Categories:
     """Categories of one column.
 
     Args:
-        values: categories of codes 0, 1, ..., all text or all numbers; None if only codes are known.
-        ordered: split the codes like numbers, as LightGBM does with ordered categories.
+        values: categories with the codes 0, 1, ..., all text or all numbers; None if they are unknown.
+        ordered: whether to split the codes like numbers, as LightGBM does with ordered categories.
     """
 
     values: tuple[Any, ...] | None = None
@@ -34,23 +34,19 @@ class Categories:
 
 
 def read_record(record: Mapping[str, Any] | None) -> dict[str, Categories]:
-    """Read column -> categories from a model's record."""
+    """Return the categories of each column, given `to_record`'s result."""
     return msgspec.convert(record or {}, dict[str, Categories])
 
 
 def to_record(categories: Mapping[str, Categories]) -> dict[str, Any]:
-    """Return the record for `read_record`."""
-    return {
-        name: {"values": None if one.values is None else list(one.values), "ordered": one.ordered}
-        for name, one in categories.items()
-    }
+    """Return the categories of each column as JSON data."""
+    return jsonable(msgspec.to_builtins(dict(categories)))
 
 
 def named_columns(given: Any, names: Sequence[str]) -> list[str]:
-    """Return the columns in `categorical_feature`: names or positions as a list or in LightGBM's syntax ("0,2",
-    "name:a,b").
+    """Return the names of the columns in `categorical_feature`, a list of names or positions, or a text as in LightGBM.
 
-    "auto", None and "" mean no columns.
+    LightGBM's texts are "0,2" and "name:a,b". "auto", None and "" mean no columns.
     """
     if given is None or (isinstance(given, str) and given in ("auto", "")):
         return []
@@ -66,30 +62,35 @@ def named_columns(given: Any, names: Sequence[str]) -> list[str]:
     for one in given:
         if isinstance(one, int | np.integer) and not isinstance(one, bool):
             if not 0 <= one < len(names):
-                raise DataError(f"categorical_feature: no column {one}; the data have {len(names)}, counted from 0")
+                raise DataError(f"categorical_feature: there is no column {one}; the last one is {len(names) - 1}")
             found.append(names[int(one)])
         elif str(one) in names:
             found.append(str(one))
         else:
             hint = did_you_mean(str(one), names, list_all=False)
-            raise DataError(f"categorical_feature: the data have no feature {one!r}.{hint}")
+            raise DataError(f"categorical_feature: there is no feature {one!r}.{hint}")
     return list(dict.fromkeys(found))
 
 
 def check_codes(values: Float32Array | Float64Array, name: str) -> None:
-    """Check that numbers are valid category codes."""
-    wrong = values[~np.isnan(values) & ((values < 0) | (values >= LARGEST_CODE) | (values != np.floor(values)))]
+    """Check that the numbers of a column are category codes."""
+    wrong = values[_no_code(values, _LARGEST_CODE)]
     if wrong.size:
         raise DataError(
-            f"categorical feature {name!r} contains {wrong[0]:g}: codes must be integers from 0 to {LARGEST_CODE - 1}, "
-            "or NaN if missing; categorical columns of data frames (astype('category')) are coded automatically"
+            f"categorical feature {name!r} contains {wrong[0]:g}, but codes must be integers from 0 to "
+            f"{_LARGEST_CODE - 1}, or NaN; categorical columns of frames (astype('category')) are coded automatically"
         )
 
 
-class Coding:
-    """Assignment of codes to the categories of one column, while tables are read.
+def _no_code(values: Float32Array | Float64Array, largest: float) -> npt.NDArray[np.bool_]:
+    """Return whether each value is neither an integer from 0 to `largest`, exclusive, nor NaN."""
+    return ~np.isnan(values) & ((values < 0) | (values >= largest) | (values != np.floor(values)))
 
-    Categories other than `known` are missing; without it, codes are assigned in order of appearance.
+
+class Coding:
+    """Assignment of codes to the categories of one column while tables are read.
+
+    Categories that are not in `known` are missing. If `known` is None, codes follow the order of appearance.
     """
 
     def __init__(self, name: str, known: Categories | None = None, *, ordered: bool = False) -> None:
@@ -105,16 +106,14 @@ class Coding:
         return Categories(tuple(self._codes), self._ordered)
 
     def codes(self, local: Int64Array, values: Sequence[Any]) -> Float32Array:
-        """Return codes, float32[n], of positions in `values`, -1 if missing; NaN for missing and unknown categories."""
+        """Return the codes of categories, float32[n], given positions in `values`, -1 if missing; NaN if unknown."""
         counts = np.bincount(local[local >= 0], minlength=len(values))
         known = np.full(len(values) + 1, np.nan, np.float32)  # the last entry is for -1
-        for i, value in enumerate(map(_plain, values)):
+        for i, value in enumerate(one.item() if isinstance(one, np.generic) else one for one in values):
             kind = _kind_of(value)
             if kind is None:
-                raise DataError(
-                    f"categories of column {self.name!r} are of type {type(value).__name__}; convert them to text, "
-                    "with cat.rename_categories(str) in pandas"
-                )
+                words = "convert them to text, with cat.rename_categories(str) in pandas"
+                raise DataError(f"categories of column {self.name!r} are of type {type(value).__name__}; {words}")
             if self._kind is not None and kind != self._kind and (self._grows or counts[i]):
                 first = next(iter(self._codes))
                 raise DataError(
@@ -129,42 +128,38 @@ class Coding:
                 known[i] = code
             elif counts[i]:
                 self._unseen[value] = self._unseen.get(value, 0) + int(counts[i])
-        if len(self._codes) > LARGEST_CODE:
-            raise DataError(f"column {self.name!r} has more than {LARGEST_CODE:,} categories")
+        if len(self._codes) > _LARGEST_CODE:
+            raise DataError(f"column {self.name!r} has more than {_LARGEST_CODE:,} categories; drop the column")
         return known[local]
 
     def warn(self, whose: str) -> None:
-        """Warn about unknown categories: numbers of values and of categories, and the most frequent one."""
-        unseen = self._unseen
-        if not unseen:
+        """Warn about the number of unknown categories and of their values, with the most frequent category."""
+        if not self._unseen:
             return
-        first, many, values = max(unseen, key=lambda value: unseen[value]), len(unseen), sum(unseen.values())
-        warn_user(
-            f"column {self.name!r}: {values:,} value{'s' * (values > 1)} of "
-            f"{f'{many} categories' if many > 1 else 'a category'} that {whose} does not know "
-            f"({first!r}{', ...' * (many > 1)}); they are treated as missing",
-            DataWarning,
-        )
+        first, many = max(self._unseen, key=self._unseen.__getitem__), len(self._unseen)
+        what = f"{many} categories" if many > 1 else "a category"
+        words = f"{sum(self._unseen.values()):,} values of {what} that {whose} does not contain ({first!r}"
+        words = f"column {self.name!r} has {words}{', ...' * (many > 1)}); they are treated as missing"
+        warn_user(words, DataWarning)
 
 
 def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, Categories], whose: str) -> None:
-    """Warn about values in categorical columns in memory that are not codes of a category."""
+    """Warn about values in the categorical columns of an array that are not codes of a category."""
     for i, name in enumerate(names):
         if name not in categories:
             continue
         values, column = categories[name].values, features[:, i]
-        largest = np.inf if values is None else len(values)
-        wrong = column[(column < 0) | (column >= largest) | ((column != np.floor(column)) & ~np.isnan(column))]
+        wrong = column[_no_code(column, np.inf if values is None else len(values))]
         if wrong.size:
-            none = f"are none of {whose}, whose codes are whole numbers from 0"
+            known = f"codes of {whose}, which are integers from 0"
             if values is not None:
-                known = f"the {len(values)} categories of {whose} ({_examples(values)})"
-                none = f"stand for none of {known}: give a table for their values"
-            warn_user(f"column {name!r} holds codes, and {wrong.size:,} ({wrong[0]:g}, ...) {none}", DataWarning)
+                known = f"codes of the {len(values)} categories of {whose} ({_examples(values)}); pass a table"
+            words = f"column {name!r} has {wrong.size:,} values ({wrong[0]:g}, ...) that are not {known}"
+            warn_user(words, DataWarning)
 
 
 def coding_of(name: str, old: Categories | None, new: Categories | None, whose: str) -> Coding | None:
-    """Return the coding of a target for categories of the data; None if their codes are the same, or unknown."""
+    """Return the coding from the categories `old` to `new`; None if their codes are the same, or unknown."""
     if old is None or old.values is None or (new is not None and new.values == old.values):
         return None
     if new is None or new.values is None:
@@ -179,21 +174,15 @@ def _examples(values: Sequence[Any]) -> str:
     return ", ".join(map(repr, values[:3])) + ", ..." * (len(values) > 3)
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def _kind_of(value: Any) -> str | None:
-    """Return the kind of a category, text or number; None for types that a record cannot store."""
+    """Return the kind of a category; None for types that a record cannot store."""
     if isinstance(value, str):
         return "text"
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return "a number" if isinstance(value, int | float) else None
+    return "a number" if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def as_float32(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
-    """Return real numbers as float32; a float32 array as it is. Numbers beyond its range are refused."""
+    """Convert real numbers to float32. Numbers beyond its range are refused."""
     if values.dtype == np.float32:
         return values
     with np.errstate(over="ignore"):
@@ -206,7 +195,7 @@ def as_float32(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
 
 
 def is_coarse(values: npt.NDArray[Any]) -> bool:
-    """Return whether float32 rounds some of these numbers, all of which are whole or missing."""
+    """Return whether all values are integers or missing, and float32 rounds some of them."""
     if values.dtype == np.float32 or not np.nanmax(np.abs(values), initial=0.0) > EXACT:
         return False
     known = values[np.isfinite(values)]
@@ -215,6 +204,6 @@ def is_coarse(values: npt.NDArray[Any]) -> bool:
 
 
 def coarse_words(names: Iterable[str]) -> str:
-    """Return the warning about columns of `is_coarse`."""
-    mend = "(drop ids; subtract an offset from times)"
-    return f"{_examples(list(names))}: integers above {EXACT:,} are rounded to float32 {mend}"
+    """Return the warning about columns with integers that float32 rounds."""
+    words = "(drop the column if it is an id; subtract an offset if it is a time)"
+    return f"{_examples(list(names))}: integers above {EXACT:,} are rounded to float32 {words}"

@@ -17,36 +17,34 @@ from boostrank.data.options import NUMBERED, misfit, quoted
 from boostrank.data.source import Reading
 from boostrank.options import typed_names
 
+# Default column names by role, in order of preference: a rating column next to a label is a feature.
 DEFAULTS = {
     "label": (("label", "relevance"), ("grade",), ("rating",)),
     "qid": (("qid", "query_id"), ("query",)),
     "weight": (),
     "id": (("doc_id", "docid", "document_id", "docno", "doc", "document"), ("product_id", "sku", "item_id")),
 }
-"""Default column names by role, most likely first: a rating column next to a label is a feature."""
 
 _NO_FEATURES = {"weight", "weights", "id", *DEFAULTS["label"][0], *DEFAULTS["qid"][0]}
-_INDEX_OF_CSV = "Unnamed: 0"
-"""pandas' name for a nameless first column of a CSV file, the index of the written frame."""
+_INDEX_OF_CSV = "Unnamed: 0"  # pandas' name for a nameless first column of a CSV file, the index of the written frame
 _INDEX = re.compile(rf"__index_level_\d+__|{_INDEX_OF_CSV}(\.\d+)?")
+# Also the names that pandas' `reset_index` gives. It inserts these columns first; elsewhere they are features.
 _RESET_INDEX = re.compile(rf"{_INDEX.pattern}|index|level_\d+")
-"""Also the names that pandas' `reset_index` gives; it puts them first, so elsewhere they are features."""
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Positions of columns in a file.
+    """Positions of the columns that are read from a file.
 
     Args:
         header: names of all columns.
         names: feature names, in the order of the data set.
-        places: positions of the features, in the same order.
+        places: position of each feature.
         label, qid, weight, id: positions; None without such a column.
         coded: positions of categorical features.
-        how: `label`, `qid`, `weight`, `id` and `drop`, as recorded with models.
-        others: positions of other numeric columns, such as those of the gain.
-        texts: positions of other text columns.
+        how: values of the options `label`, `qid`, `weight`, `id` and `drop` to record with a model.
+        others, texts: positions of other numeric columns, such as those of the gain, and of other text columns.
     """
 
     header: tuple[str, ...]
@@ -63,7 +61,7 @@ class Columns:
     texts: tuple[int, ...] = ()
 
     def needed(self, reading: Reading) -> tuple[list[int], list[int]]:
-        """Return the columns to read as numbers and as text."""
+        """Return the positions of the columns to read as numbers, and as text."""
         of_rows = () if reading.rows_alone else (self.label, self.weight, *self.others)
         numbers = [*of_rows, *(place for place in self.places if place not in self.coded)]
         texts = [*self.coded, *self.texts, None if reading.rows_alone and not reading.names else self.qid]
@@ -80,7 +78,7 @@ def choose_columns(
     has_sizes: bool = False,
     declared: Collection[str] = (),
 ) -> Columns:
-    """Choose the columns of a file with this header, of which `declared` are categorical by type."""
+    """Choose the columns of a file by its header. Columns in `declared` are categorical by their type."""
     if header and not header[0].strip():
         header = [_INDEX_OF_CSV + ".1" * (_INDEX_OF_CSV in header), *header[1:]]  # as pandas numbers them
     try:
@@ -94,18 +92,18 @@ def choose_columns(
 
 
 def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]]) -> Columns:
-    """Return columns by name, without roles."""
+    """Return columns that are named by the caller."""
     for name in (*pick[0], *pick[1]):
-        if list(header).count(name) != 1:
-            what = "several columns are" if name in header else "no column is"
-            hint = "" if name in header else did_you_mean(name, header, list_all=len(header) < 13)
-            raise DataError(f"{what} called {name!r}.{hint}")
+        if name not in header:
+            raise DataError(f"no column is called {name!r}.{did_you_mean(name, header, list_all=len(header) < 13)}")
+        if list(header).count(name) > 1:
+            raise DataError(f"several columns are called {name!r}")
     numbers, texts = (tuple(list(header).index(name) for name in names) for names in pick)
     return Columns(tuple(header), (), (), others=numbers, texts=texts)
 
 
 def _with_queries(header: Sequence[str], options: Reading, in_order: bool) -> Columns:
-    """Return the column of query ids alone; `names` are those that the next file must have."""
+    """Return the column of query ids. The next file must have the same `names`, in this order if `in_order`."""
     _check_header(header)
     qid = column_of("qid", header, options)
     if qid is None:
@@ -115,30 +113,25 @@ def _with_queries(header: Sequence[str], options: Reading, in_order: bool) -> Co
 
 
 def _without(role: str, header: Sequence[str]) -> DataError:
-    """Return the error for a table without the column of a role."""
+    """Return the error for a table without a label or query id column."""
+    usual = " or ".join(chain(*DEFAULTS[role]))
     what = {"label": "the label column", "qid": "the column of query ids"}[role]
-    words = f"no column is called {_usual(role)}; name {what} with --{role} COLUMN; there are {quoted(header, 12)}"
-    return DataError(words)
+    return DataError(f"no column is called {usual}; name {what} with --{role} COLUMN; there are {quoted(header, 12)}")
 
 
 def _chosen(header: Sequence[str], options: Reading, has_sizes: bool, declared: Collection[str]) -> Columns:
-    rows_alone, labelled = options.rows_alone, options.labelled
     _check_header(header)
-    given, roles = options.roles, {}
-    for role in DEFAULTS:
-        name = column_of(role, header, options)
-        if name is not None:
-            roles[role] = name
-    if labelled and not rows_alone and "label" not in roles:
-        raise _without("label", header)
-    if not rows_alone and not has_sizes and "qid" not in roles:
-        raise _without("qid", header)
+    given = options.roles
+    roles = {role: name for role in DEFAULTS if (name := column_of(role, header, options)) is not None}
+    for role, is_needed in (("label", options.labelled), ("qid", not has_sizes)):
+        if is_needed and not options.rows_alone and role not in roles:
+            raise _without(role, header)
     twice = [name for name, count in Counter(roles.values()).items() if count > 1]
     dropped = tuple(name for name in given.get("drop") or () if name in header or name in (options.drop or ()))
     if twice or (both := [name for name in dropped if name in roles.values()]):
         name = (twice or both)[0]
         used = " and ".join([*(role for role in roles if roles[role] == name), *([] if twice else ["drop"])])
-        raise DataError(f"column {name!r} is used as {used}; only one of them can be right")
+        raise DataError(f"column {name!r} is used as {used}; choose one of them")
     for name in dropped:
         _check_there(name, "drop", header)
     rest = [name for name in header if name not in roles.values() and name not in dropped]
@@ -149,52 +142,46 @@ def _chosen(header: Sequence[str], options: Reading, has_sizes: bool, declared: 
     index = [name for name in rest if (name in first or _INDEX.fullmatch(name)) and name not in known_features]
     kept = [name for name in rest if name not in (*ids, *index)]
     names, order, positional = _features(kept, options)
-    how = roles | ({"drop": list(dropped)} if dropped else {})
+    how: dict[str, Any] = roles | ({"drop": list(dropped)} if dropped else {})
     warnings = [positional] if positional else []
-    if options.space is None:  # columns that might be meant as features, or not
+    in_gain = () if options.gain is None else GainExpression.parse(options.gain).columns
+    if options.space is None:  # warn about columns that might be meant as features, or not
         guessed = [roles["id"]] if "id" in roles and options.id is None and "id" not in given else []
         guessed = [name for name in guessed if name.lower() not in DEFAULTS["id"][0]]
         suspects = [name for name in names if name.lower() in _NO_FEATURES]
-        weigh = "--weight {first} uses it as query weights, " if suspects and "weight" in suspects[0].lower() else ""
-        in_gain = () if options.gain is None else GainExpression.parse(options.gain).columns
+        weigh = "--weight {first} reads it as query weights, " if suspects and "weight" in suspects[0].lower() else ""
         for some, words in (
-            (ids, "left out: {names}, ids of documents (--drop {typed}: no warning)"),
-            (index, "left out: {names}, an index that pandas wrote (--drop {typed}: no warning)"),
-            (guessed, "left out: {names}, names of documents (--id {typed}: no warning; or rename it to a feature)"),
-            (suspects, "{names} {are} as it stands: " + weigh + "--drop {typed} leaves it out"),
+            (ids, "{names} {are} left out as document ids; --drop {typed} silences this warning"),
+            (index, "{names} {are} left out as the index of a pandas frame; --drop {typed} silences this warning"),
+            (guessed, "{names} {are} left out as document names; --id {typed} silences this warning"),
+            (suspects, "{names} {are} used as {kind}; " + weigh + "--drop {typed} leaves the column out"),
             (
                 [name for name in in_gain if name in order and name != LABEL],
-                "{names} of the gain {are} too: if they are not known when documents are ranked, the model cannot use "
-                "them then; --drop {typed} only drops the feature",
+                "{names} in the gain {are} used as {kind} too. If the values are not known when the model ranks "
+                "documents, --drop {typed} removes them from the features only",
             ),
         ):
             if some:
-                are, first = "is a feature" if len(some) == 1 else "are features", shlex.quote(some[0])
-                warnings.append(words.format(names=quoted(some), typed=typed_names(*some), are=are, first=first))
+                are, kind = ("is", "a feature") if len(some) == 1 else ("are", "features")
+                shown, typed = quoted(some), typed_names(*some)
+                warnings.append(words.format(names=shown, typed=typed, are=are, kind=kind, first=shlex.quote(some[0])))
     places = {name: i for i, name in enumerate(header)}
-    others = () if options.gain is None or rows_alone else _in_gain(options.gain, header, order, roles)
-    taken: dict[str, Any] = {role: places[roles[role]] if role in roles else None for role in DEFAULTS}
+    others = () if options.gain is None or options.rows_alone else _in_gain(options.gain, header, order, roles)
+    taken: dict[str, Any] = {role: places[name] for role, name in roles.items()}
     for name in options.categorical or ():
         _check_there(name, "categorical", header)
         if name not in order:
             raise DataError(f"column {name!r} is not a feature, so it cannot be categorical")
     coded = {places[name] for name in order if name in declared or name in (options.categorical or ())}
     if options.known is not None:
-        known = {column: name for name, column in zip(names, order, strict=True)}
-        with_values = {
-            column for column, name in known.items() if name in options.known and options.known[name].values is not None
-        }
-        odd = [header[place] for place in coded if header[place] not in with_values]
-        if odd:
-            raise DataError(f"column {odd[0]!r} contains categories, but the model or its training data has numbers")
-        coded = {places[column] for column in with_values}
-    of_features, of_others = (tuple(places[name] for name in some) for some in (order, others))
-    more: dict[str, Any] = {"how": how, "warnings": tuple(warnings), "others": of_others}
-    return Columns(tuple(header), names, of_features, **taken, coded=frozenset(coded), **more)
-
-
-def _usual(role: str) -> str:
-    return " or ".join(chain(*DEFAULTS[role]))
+        known = {name for name, categories in options.known.items() if categories.values is not None}
+        with_values = {places[column] for name, column in zip(names, order, strict=True) if name in known}
+        if odd := coded - with_values:
+            words = "contains categories, but the model or its training data has numbers"
+            raise DataError(f"column {header[min(odd)]!r} {words}")
+        coded = with_values
+    taken |= {"how": how, "warnings": tuple(warnings), "others": tuple(places[name] for name in others)}
+    return Columns(tuple(header), names, tuple(places[name] for name in order), coded=frozenset(coded), **taken)
 
 
 def _in_gain(gain: str, header: Sequence[str], features: Collection[str], roles: dict[str, str]) -> list[str]:
@@ -213,16 +200,16 @@ def _in_gain(gain: str, header: Sequence[str], features: Collection[str], roles:
 def _check_header(header: Sequence[str]) -> None:
     if header and all(map(_NUMBER.fullmatch, header)):
         raise DataError("the first line contains numbers, but must name the columns")
-    blank = next((i for i, name in enumerate(header, 1) if not name.strip()), None)
-    if blank is not None:
-        raise DataError(f"column {blank} has no name; name it in the first line")
+    for i, name in enumerate(header, 1):
+        if not name.strip():
+            raise DataError(f"column {i} has no name; name it in the first line")
     name, count = Counter(header).most_common(1)[0] if header else ("", 0)
     if count > 1:
         raise DataError(f"{count} columns are called {name!r}; names must be distinct")
 
 
 def column_of(role: str, header: Sequence[str], options: Reading) -> str | None:
-    """Return the column of a role, by option or default name; None if there is none."""
+    """Return the name of the column of a role, by option or default; None if there is none."""
     name: str | None = getattr(options, role)
     if name is not None:
         return _check_there(name, role, header)
@@ -237,20 +224,19 @@ def column_of(role: str, header: Sequence[str], options: Reading) -> str | None:
     known = ([name for name in header if plain[name] in tier and name not in taken] for tier in tiers)
     found = next(filter(None, known), [])
     if len(found) > 1 and role != "id":
-        raise DataError(f"there are columns {' and '.join(map(repr, found))}; choose one with --{role}")
+        raise DataError(f"the columns {' and '.join(map(repr, found))} are candidates; choose one with --{role}")
     return found[0] if found else None
 
 
 def _check_there(name: str, role: str, header: Sequence[str]) -> str:
     if name not in header:
-        raise DataError(
-            f"no column is called {name!r} (--{role}).{did_you_mean(name, header, list_all=len(header) < 13)}"
-        )
+        hint = did_you_mean(name, header, list_all=len(header) < 13)
+        raise DataError(f"no column is called {name!r} (--{role}).{hint}")
     return name
 
 
 def _features(rest: Sequence[str], options: Reading) -> tuple[tuple[str, ...], Sequence[str], str | None]:
-    """Return (feature names, their columns in that order, a warning if they are matched by position)."""
+    """Return the feature names, the column of each, and a warning if columns are matched by position."""
     space = options.space
     if space is None:
         if not rest:
@@ -266,7 +252,7 @@ def _features(rest: Sequence[str], options: Reading) -> tuple[tuple[str, ...], S
     if all(map(NUMBERED.fullmatch, wanted)):
         if len(rest) != space.n_features:
             words = f"has {len(rest)} feature columns, but the model or its training data has {space.n_features}"
-            raise DataError(f"{words}: {quoted(rest, 12)}")
+            raise DataError(f"the table {words}: {quoted(rest, 12)}")
         words = f"the training data has no feature names: columns are matched by position, starting with {rest[0]!r}"
         return wanted, rest, words
     mend = f": --drop {typed_names(*more[:5])}{',...' if len(more) > 5 else ''} drops them" if more else ""

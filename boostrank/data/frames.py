@@ -1,6 +1,6 @@
-"""Conversion of data frames to float32: pandas, polars, Arrow, and others via narwhals or an Arrow stream.
+"""Conversion of data frames to float32: those of pandas, polars, Arrow, narwhals, or with an Arrow stream.
 
-narwhals has no dependencies and is required by LightGBM. Unlike the Arrow C interface, it reads pandas without pyarrow.
+narwhals has no dependencies, and LightGBM requires it. Unlike the Arrow C interface, it reads pandas without pyarrow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from boostrank.core.queries import query_numbers
 from boostrank.core.types import Float32Array, Int64Array
 from boostrank.data.categories import Categories, Coding, as_float32, check_codes, coarse_words, is_coarse
 
-_CELLS_AT_A_TIME = 1 << 21  # both sides of a tile stay near the processor
+_VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
 _OF_TIME = (nw.Date, nw.Datetime, nw.Duration, nw.Time)
 _OF_SEVERAL = (nw.Struct, nw.List, nw.Array)
@@ -33,7 +33,7 @@ def as_frame(X: Any) -> Any:
     except DuplicateError as error:
         raise DataError(f"feature names must be distinct: {' '.join(str(error).split())}") from None
     if isinstance(found, nw.LazyFrame):
-        raise DataError(f"a lazy frame ({type(X).__name__}) has no rows yet; collect it first")
+        raise DataError(f"the data frame ({type(X).__name__}) is lazy; collect it first")
     if isinstance(found, nw.Series):
         raise DataError("features must be a two-dimensional table, not a single column")
     if isinstance(found, nw.DataFrame):
@@ -53,7 +53,7 @@ def names_of(frame: Any) -> tuple[str, ...]:
 
 
 def cut(table: Any, qid: str, parts: int) -> list[Any]:
-    """Cut a table between queries into parts of about as many rows, in the order of the queries' first rows."""
+    """Divide a table into parts of whole queries with similar numbers of rows, by the first rows of the queries."""
     frame = as_frame(table)
     if frame is None:
         raise DataError(f"data must be files or a table, not {type(table).__name__}")
@@ -73,19 +73,20 @@ def read_table(
     known: Mapping[str, Categories] | None = None,
     whose: str = "the training data",
 ) -> tuple[Float32Array, dict[str, Categories]]:
-    """Return columns of a table as float32[n, d] in C order, and the categories found; warn about rounded integers and
-    about categories treated as missing.
+    """Return the columns `names` of a table as float32[n, d] in C order, and their categories.
+
+    Warn about rounded integers and about unknown categories, which become missing values.
 
     Args:
-        categorical: columns of categories in addition to those detected by type.
-        known: column -> categories of the training data; None if this is the training data.
-        whose: owner of `known`, for messages.
+        categorical: columns of categories, in addition to those with a categorical type.
+        known: categories of the training data by column; None if the table is the training data.
+        whose: name of the training data in messages.
     """
     frame = _with_columns(table if isinstance(table, nw.DataFrame) else as_frame(table), tuple(names), whose)
     kinds, coarse = list(frame.schema.values()), dict[str, None]()
     codings = [_coding_of(frame, i, name, kinds[i], categorical, known) for i, name in enumerate(names)]
     out = np.empty((len(frame), len(names)), np.float32)
-    step = max(1, _CELLS_AT_A_TIME // max(1, len(names)))
+    step = max(1, _VALUES_AT_A_TIME // max(1, len(names)))
     for start in range(0, len(frame), step):
         target = out[start : start + step]
         for i, series in enumerate(frame[start : start + step].iter_columns()):
@@ -111,7 +112,7 @@ def read_table(
 
 
 def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
-    """Return the columns of a frame with these names, in order."""
+    """Return the columns `names` of a frame, in this order."""
     there = names_of(frame)
     places = {name: i for i, name in enumerate(there)}
     missing = [name for name in names if name not in places]
@@ -125,12 +126,14 @@ def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
 def _coding_of(
     frame: Any, i: int, name: str, kind: Any, named: Collection[str], known: Mapping[str, Categories] | None
 ) -> Coding | Categories | None:
-    """Return how to read a column: by looking up categories, as codes, or as numbers (None)."""
+    """Return a `Coding` for a column of categories, `Categories` for one of codes, or None for one of numbers."""
     if known is not None:
         one = known.get(name)
         return one if one is None or one.values is None else Coding(name, one)
     if isinstance(kind, _OF_CATEGORIES):
-        return Coding(name, ordered=name not in named and _is_ordered(_series(frame, i)))
+        native = frame.get_column(frame.columns[i]).to_native()
+        native_type = getattr(native, "dtype", getattr(native, "type", None))  # in polars, the order has no meaning
+        return Coding(name, ordered=name not in named and bool(getattr(native_type, "ordered", False)))
     if name not in named:
         return None
     # Unknown: nulls only
@@ -138,52 +141,41 @@ def _coding_of(
 
 
 def _numbers(series: Any, kind: Any, name: str) -> npt.NDArray[Any]:
-    """Return the real numbers of a column, NaN if missing."""
+    """Return the numbers of a column, NaN if missing."""
     if isinstance(kind, _OF_TIME):
-        words = (
-            "times ({kind}), which have no natural unit: convert it to numbers (such as days since a date), or drop it"
-        )
-        raise DataError(f"column {name!r} contains {words.format(kind=kind)}")
+        words = f"times ({kind}); convert them to numbers, such as days since a date, or drop the column"
+        raise DataError(f"column {name!r} contains {words}")
     _check_one_value(series, kind)
     if kind.is_integer() or kind.is_float():
         values = series.to_numpy()  # old versions return objects if values are missing
         return values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)
     # Only pandas has complex numbers, and casting would drop the imaginary part.
     if getattr(getattr(series.to_native(), "dtype", None), "kind", "") == "c":
-        raise DataError(
-            f"column {name!r} contains complex numbers, which have no order: convert it to real numbers, or drop it"
-        )
+        raise DataError(f"column {name!r} contains complex numbers; convert them to real numbers, or drop the column")
     if isinstance(kind, nw.Object) and any(isinstance(value, str) for value in series.to_list()):
         raise DataError(_not_a_number(series, kind, name, None, None))
     try:
         return _with_none(series, series.cast(nw.Float64).to_numpy()).astype(np.float64)
     except Exception as error:  # each library raises its own type
         held = getattr(series.to_native(), "dtype", kind)
-        raise DataError(f"column {name!r} holds {held}, not numbers: convert it, or drop it") from error
+        raise DataError(f"column {name!r} contains {held}, not numbers; convert or drop the column") from error
 
 
 def _not_a_number(series: Any, kind: Any, name: str, coding: Categories | None, whose: str | None) -> str:
+    """Return the message about text or categories in a numeric column."""
     what = "categories" if isinstance(kind, _OF_CATEGORIES) else "text"
     values = _local_codes(series, kind)[1]
     first = next((value for value in values if isinstance(value, str)), next(iter(values), None))
-    begin = f"column {name!r} holds {what} ({first!r}, ...)"
+    begin = f"column {name!r} contains {what} ({first!r}, ...)"
     if whose is None:
-        return f"{begin}: name it in categorical_feature, convert it to numbers, or drop it"
+        return f"{begin}; list it in categorical_feature, convert it to numbers, or drop it"
     if coding is not None:
-        return f"{begin}, but {whose} has only codes without names there: pass codes"
+        return f"{begin}, but {whose} has only codes without names there; pass codes"
     return f"{begin}, but {whose} has numbers there"
 
 
-def _is_ordered(series: Any) -> bool:
-    """Return whether a column's categories are ordered (pandas and Arrow); the order in polars has no meaning."""
-    native = series.to_native()
-    return bool(getattr(getattr(native, "dtype", getattr(native, "type", None)), "ordered", False))
-
-
 def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
-    """Return positions in a list of categories, int64[n], -1 if missing; and the list, as declared or in order of
-    appearance.
-    """
+    """Return positions in a list of categories, int64[n], -1 if missing; and the list, declared or by appearance."""
     has_order = isinstance(kind, nw.Enum) or (
         isinstance(kind, nw.Categorical) and not series.implementation.is_polars()
     )
@@ -193,19 +185,15 @@ def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
     if not isinstance(kind, (nw.String, *_OF_CATEGORIES)):
         odd = next((one for one in values if isinstance(one, Iterable) and not isinstance(one, str | bytes)), None)
         if odd is not None:
-            raise DataError(
-                f"column {series.name!r} contains values of type {type(odd).__name__}, which cannot be categories: "
-                "convert them to text, or drop the column"
-            )
+            words = f"contains values of type {type(odd).__name__}, which cannot be categories"
+            raise DataError(f"column {series.name!r} {words}; convert them to text, or drop the column")
     codes = [-1 if one is None or one != one else seen.setdefault(one, len(seen)) for one in values]
     return np.array(codes, np.int64), list(seen)
 
 
 def values_of(frame: Any, column: int) -> npt.NDArray[Any]:
-    """Return a column of labels, weights or query ids. Numbers with missing values become float64; other missing values
-    None.
-    """
-    series = _series(frame, column)
+    """Return a column of labels, weights or query ids. Missing numbers are NaN; other missing values are None."""
+    series = frame.get_column(frame.columns[column])
     kind = series.dtype
     _check_one_value(series, kind)
     if isinstance(kind, _OF_CATEGORIES):
@@ -219,15 +207,11 @@ def values_of(frame: Any, column: int) -> npt.NDArray[Any]:
 def _check_one_value(series: Any, kind: Any) -> None:
     """Refuse a column with several values per row."""
     if isinstance(kind, _OF_SEVERAL):
-        raise DataError(f"column {series.name!r} contains {kind}, not numbers: extract one value, or drop the column")
-
-
-def _series(frame: Any, column: int) -> Any:
-    return frame.get_column(frame.columns[column])
+        raise DataError(f"column {series.name!r} contains {kind}, not numbers; extract one value, or drop the column")
 
 
 def _with_none(series: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a column's values; None for missing objects."""
+    """Return values of a column, with None for missing objects."""
     if values.dtype.kind != "O":
         return values
     found = values.copy()

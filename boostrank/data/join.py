@@ -296,15 +296,15 @@ def _of_table(path: str, roles: Mapping[str, str], used: set[str], *, judged: bo
     rows, parts = _Rows(path), []
     others = {name: place for place, name in enumerate(header) if name not in found.values()}
     for batch in batches(path, texts=texts, numbers=[found["label"]] if judged else []):
-        rows.by_row, cells = batch.by_row, batch.cells
-        qids, names = (cells.names(header.index(found[role])).tolist() for role in ("qid", "id"))
+        rows.by_row = batch.by_row
+        qids, names = (batch.names(header.index(found[role])).tolist() for role in ("qid", "id"))
         blank = next((i for i, pair in enumerate(zip(qids, names, strict=True)) if "" in pair), None)
         if blank is not None:
             raise batch.refuse(blank, f"column {found['id' if qids[blank] else 'qid']!r} is empty")
         rows.qids += qids
         rows.names += names
-        rows.lines += (cells.lines + batch.first).tolist()
-        pick = {"label": batch.number(found["label"])} if judged else {n: cells.sound(i) for n, i in others.items()}
+        rows.lines += (batch.lines + batch.first).tolist()
+        pick = {"label": batch.number(found["label"])} if judged else {n: batch.sound(i) for n, i in others.items()}
         parts.append(arrow().table(pick))
     if not parts:
         raise FileFormatError("no rows", file=path)

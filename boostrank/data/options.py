@@ -1,8 +1,8 @@
-"""Options of readers: names and numbers of features, and the signatures of `read` and `stream`.
+"""Feature names and feature numbers, and the signatures of `read` and `stream`.
 
-A file of names holds a name per line, in the order of the features; or `1 name`, `1: name`, `1,name` (the number of the
-feature in the text); or a feature map of XGBoost, `0 name q`; or the JSON of a list of names or of a feature store. In
-the text, comments before the first row name features: `# f1: name`, one per line.
+A file of names has a name per line, in the order of the features; or lines `1 name`, `1: name` or `1,name` with feature
+numbers; or a feature map of XGBoost, `0 name q`; or JSON, a list of names or the export of a feature store. In libsvm
+text, comments before the first row may name features: `# f1: name`, one per line.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ from boostrank.core.files import read_text
 from boostrank.options import Option, ReadOptions, declared, takes_options
 
 Progress = Callable[[int, int | None], None] | None
-"""Called with the bytes read and their total, None if unknown."""
+"""Function of the number of bytes read and their total, None if unknown."""
 
-NUMBERED = re.compile(r"f\d+")
-"""Pattern of generated feature names."""
+NUMBERED = re.compile(r"f\d+")  # generated feature names
 _PAIR = re.compile(r"[fF]?(\d+)(?:\s*[:=,]\s*|\s+)(\S.*)")
+# First lines of tables of names and of CatBoost's column descriptions.
 _HEADER = re.compile(
     r"""(".*|,.*|(feature_?)?names?|features?|(index|id|feature\w*),.*|0(?=\r?\n\D)|\d+\t(Label|GroupId|Num|Categ)\b.*)\r?$""",
     re.IGNORECASE | re.MULTILINE,
 )
-"""First lines of tables of names and of CatBoost's column descriptions."""
 _FEATURE_MAP = re.compile(r"\d+\s+(\S.*?)\s+(q|i|int|float|c)")
 _COMMENT = re.compile(rb"#\s*[fF](\d+)\s*[:=]\s*(\S.*)")
-_DOCID = re.compile(rb"docid\s*=\s*(\S+)")  # comments of LETOR; in other files the first word is the name
+_DOCID = re.compile(rb"docid\s*=\s*(\S+)")  # comments of LETOR; in other files, the first word is the name
 _QUERY = re.compile(rb"^#[ \t]*qid:(\S+?):[ \t]*(\S[^\r\n]*?)[ \t\r]*$", re.MULTILINE)
 _LARGEST = 2**31
 
 Names = Mapping[int, str] | tuple[str, ...]
-"""Feature number in the text -> name, or the names of all features in order."""
+"""Mapping from feature numbers to names, or the names of all features in order."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +44,13 @@ class FeatureSpace:
     """Features of a training set, for reading later files.
 
     Args:
-        index_base: number of the first feature in the training file, 0 or 1; None (arrays) means 1, unless `zero_based`
-            is given.
+        index_base: number of the first feature in the training file, 0 or 1; None for arrays, whose features are
+            numbered from 1 unless `zero_based` is given.
         n_features: number of features.
         feature_names: their names; empty for `f1`, `f2`, ...
-        columns: `label`, `qid`, `weight`, `id` and `drop` of a training table, the defaults of later tables.
-        categories: categorical feature -> `boostrank.data.categories.Categories`.
-        ignored: further features allowed in files, from other models.
+        columns: `label`, `qid`, `weight`, `id` and `drop` of a training table, which are the defaults of later tables.
+        categories: `boostrank.data.categories.Categories` of each categorical feature.
+        ignored: names of other features that files may contain.
     """
 
     index_base: int | None
@@ -64,14 +63,14 @@ class FeatureSpace:
 
 _READING = (Option(name="like", help=""), Option(name="threads", help=""), Option(name="progress", help=""))
 takes_reader_options = takes_options((*_READING, *declared(ReadOptions).values()), alone=False)
-"""Decorator: show `like`, `threads`, `progress` and the fields of `ReadOptions` in place of `**options`."""
+"""Decorator that shows `like`, `threads`, `progress` and the fields of `ReadOptions` in place of `**options`."""
 
 
 # Names ---------------------------------------------------------------------------------------------------------------
 
 
 def numbered_names(given: str | os.PathLike[str] | Sequence[str] | Mapping[int, str]) -> Names:
-    """Return feature names, read from a file or as given."""
+    """Return feature names, which are given or read from a file."""
     if isinstance(given, str | os.PathLike):
         return read_names(os.fspath(given))
     names: Names = dict(given) if isinstance(given, Mapping) else tuple(map(str, given))
@@ -82,14 +81,14 @@ def numbered_names(given: str | os.PathLike[str] | Sequence[str] | Mapping[int, 
 
 
 def read_names(path: str) -> Names:
-    """Names of features in a file."""
+    """Return the feature names in a file."""
     text = read_text(path)
     if text.lstrip().startswith(("[", "{")):
         found = map(name_of, features_in_json(text, path))
         return tuple(_checked([(0, i, name) for i, name in enumerate(found)], path).values())
     lines = text.rstrip().split("\n")
     if _HEADER.match(text):
-        words = f"{lines[0].strip()!r} is no name of a feature: write one name per line, without a header and quotes"
+        words = f"{lines[0].strip()!r} is not a feature name; write one name per line, without a header and quotes"
         raise FileFormatError(words, file=path, line=1)
     pairs = [(line, _PAIR.fullmatch(text.strip())) for line, text in enumerate(lines, 1)]
     if all(pair for _, pair in pairs):
@@ -100,14 +99,13 @@ def read_names(path: str) -> Names:
         return _checked([(line, int(pair[1][:18]), name) for (line, pair), name in numbered if pair], path)
     odd = next((line for line, pair in pairs if pair and re.match(r"\d+\s*[:,\t]", lines[line - 1].strip())), None)
     if odd is not None:
-        raise FileFormatError(
-            "some lines have the form `number: name`, others do not: use one form for all", file=path, line=odd
-        )
+        words = "some lines have the form `number: name`, others do not; use one form for all"
+        raise FileFormatError(words, file=path, line=odd)
     return tuple(_checked([(line, line, text) for line, text in enumerate(lines, 1)], path).values())
 
 
 def features_in_json(text: str, path: str) -> tuple[Any, ...]:
-    """Return a list of names, of objects with a `name` or of feature extractors, or such a list in nested objects."""
+    """Return the list of features in JSON, which are names, objects with a `name` or feature extractors."""
     keys = ("features", "featureset", "_source", "inference_config", "learning_to_rank", "feature_extractors")
     try:
         found: Any = json.loads(text)
@@ -117,11 +115,12 @@ def features_in_json(text: str, path: str) -> tuple[Any, ...]:
             raise TypeError
         return tuple(found)
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError):
-        raise FileFormatError("expected one name per line or JSON with a list of features", file=path) from None
+        words = "the file has no list of features; write one name per line, or JSON with a list"
+        raise FileFormatError(words, file=path) from None
 
 
 def name_of(feature: Any) -> str:
-    """Return the name of an entry of `features_in_json`."""
+    """Return the name of a feature of `features_in_json`."""
     if isinstance(feature, str):
         return feature
     name: str = feature["query_extractor"]["feature_name"] if "query_extractor" in feature else feature["name"]
@@ -129,20 +128,20 @@ def name_of(feature: Any) -> str:
 
 
 def name_in(comment: bytes) -> str:
-    """Return the name of a document in the comment of its row: `docid = NAME`, else the first word; "" without one."""
+    """Return the name of a document in the comment of its row: `docid = NAME`, or else the first word, or ""."""
     named = _DOCID.search(comment)
     words = [named[1]] if named else comment.lstrip(b"#").split(None, 1)
     return words[0].decode("utf-8", "backslashreplace") if words else ""
 
 
 def words_in(text: bytes | bytearray) -> dict[str, str]:
-    """Return the words of queries in comment lines, `# qid:1: red shoe`, as RankLib's and Quepid's users write them."""
-    decoded = ([part.decode("utf-8", "backslashreplace") for part in found.groups()] for found in _QUERY.finditer(text))
-    return {qid: words for qid, words in decoded}
+    """Return the words of queries in comment lines such as `# qid:1: red shoe`, which RankLib and Quepid use."""
+    found = ((qid.decode("utf-8", "backslashreplace"), words) for qid, words in _QUERY.findall(text))
+    return {qid: words.decode("utf-8", "backslashreplace") for qid, words in found}
 
 
 def names_in_head(head: bytes, file: str) -> dict[int, str]:
-    """Return the names in the comments before the first row, `# f1: name`; {} without any."""
+    """Return the feature names in the comments before the first row, `# f1: name`, by number."""
     found = []
     for line, text in enumerate(head.split(b"\n"), 1):
         text = text.strip()
@@ -155,22 +154,22 @@ def names_in_head(head: bytes, file: str) -> dict[int, str]:
 
 
 def same_names(before: dict[int, str], found: dict[int, str], file: str) -> dict[int, str]:
-    """Return the names of the files so far, completed by those of the next file, which may have none."""
+    """Return the names `found` in a file, or those of the files before. Two different sets are refused."""
     if before and found and before != found:
         number = min(n for n in before.keys() | found.keys() if before.get(n) != found.get(n))
-        words = f"feature {number} is {found.get(number)!r} here, but {before.get(number)!r} in a previous file"
+        words = f"feature {number} is called {found.get(number)!r}, but {before.get(number)!r} in a previous file"
         raise FileFormatError(words, file=file)
     return found or before
 
 
 def _checked(found: Iterable[tuple[int, int, str]], file: str) -> dict[int, str]:
-    """Check (line, number, name) entries and return number -> name."""
+    """Check (line, number, name) of each feature, and return the names by number."""
     names: dict[int, str] = {}
     seen: dict[str, int] = {}
     for line, number, text in found:
         name = text.strip()
         if not name:
-            raise FileFormatError("a blank line; expected a feature name", file=file, line=line)
+            raise FileFormatError("the line is blank, but must name a feature", file=file, line=line)
         if name in seen or number in names or number >= _LARGEST:
             what = f"feature {number} has a name" if name not in seen else f"{name!r} is also on line {seen[name]}"
             raise FileFormatError(f"{what}; names must be distinct, one per feature", file=file, line=line)
@@ -179,7 +178,7 @@ def _checked(found: Iterable[tuple[int, int, str]], file: str) -> dict[int, str]
 
 
 def misfit(missing: Sequence[str], more: Sequence[str], mend: str = "") -> str:
-    """Describe mismatched columns."""
+    """Return the message about missing and additional columns."""
     found = []
     if missing:
         found.append(f"lacks {quoted(missing)}, which the model or its training data has{unnamed(missing)}")
@@ -189,12 +188,12 @@ def misfit(missing: Sequence[str], more: Sequence[str], mend: str = "") -> str:
 
 
 def unnamed(missing: Sequence[str]) -> str:
-    """Return what to do if a model has LightGBM's names of columns without names; else ""."""
+    """Return a hint if the missing names are those that LightGBM gives to columns of arrays; else ""."""
     numbered = all(re.fullmatch(r"Column_\d+", name) for name in missing)
     return " (it was trained on an array: train it on named columns, or score an array)" if numbered else ""
 
 
 def quoted(names: Sequence[str], most: int = 5) -> str:
-    """Return the first names, quoted."""
+    """Return the first names, quoted and joined."""
     shown = ", ".join(repr(name) for name in names[:most])
     return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")

@@ -26,7 +26,7 @@ from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.assemble import NO_ROWS
 from boostrank.data.blocks import Fault
-from boostrank.data.columnar import ColumnarSource
+from boostrank.data.formats.arrow import ColumnarSource
 from boostrank.data.options import Progress
 from boostrank.data.side_files import WEIGHT_SUFFIX, find_sidecar, refuse_sidecars
 from boostrank.data.source import AnySource, File, Format, Reading, Source, expand, format_by_name, format_of

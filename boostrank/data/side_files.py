@@ -1,7 +1,7 @@
-"""Side files of group sizes and weights, as in LightGBM's and XGBoost's text formats.
+"""Side files with group sizes and weights, as in LightGBM's and XGBoost's text formats.
 
-`data.txt.query` or `data.txt.group` contains the number of rows of each query, one per line. `data.txt.weight` contains
-positive weights, one per query or per row; row weights (at least 0) that differ within a query weight documents.
+`data.txt.query` or `data.txt.group` has one line per query, its number of rows. `data.txt.weight` has one line per
+query or per row. Weights of queries are positive, those of rows at least 0.
 """
 
 from __future__ import annotations
@@ -19,60 +19,57 @@ from boostrank.data.arrays import with_weights
 
 GROUP_SUFFIXES = (".query", ".group")
 WEIGHT_SUFFIX = ".weight"
-UNREAD_SUFFIXES = (".init", ".base_margin", ".position")
-"""Side files of the engines (initial scores, positions) that boostrank does not read."""
+UNREAD_SUFFIXES = (".init", ".base_margin", ".position")  # files that engines read, but boostrank does not
 
 _SIZE_DIGITS = 20
 _NUMBER = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
-    """Return the first existing path + suffix; for `data.txt.gz` also that of `data.txt`."""
+    """Return the first existing file with one of the suffixes, for `data.txt.gz` also after `data.txt`; else None."""
     if path is None:
         return None
     found = next(filter(os.path.lexists, beside(path, suffixes)), None)
     if found is not None and not os.path.isfile(found):
-        kind = "is not a regular file" if os.path.exists(found) else "is a broken link"
-        raise InputError(f"{found}: {kind}, but would be read with {path}; fix or remove it")
+        kind = "not a regular file" if os.path.exists(found) else "a broken link"
+        raise InputError(f"{found} would be read with {path}, but is {kind}; fix or remove it")
     return found
 
 
 def refuse_unread(path: str | None) -> None:
-    """Refuse a file with side files that an engine would read but boostrank does not."""
+    """Refuse a data file with a side file that boostrank does not read."""
     found = find_sidecar(path, UNREAD_SUFFIXES)
     if found is not None:
         what = "positions" if found.endswith(".position") else "initial scores"
-        raise InputError(
-            f"{found}: {what} for {path}, which boostrank does not read from files; to continue without them: "
-            f"`mv {found} {found}.unused`"
-        )
+        words = f"{found} contains {what} for {path}, which boostrank does not read from files"
+        raise InputError(f"{words}; to continue without them, run `mv {found} {found}.unused`")
 
 
 def refuse_sidecars(path: str, suffixes: tuple[str, ...] = (*GROUP_SUFFIXES, WEIGHT_SUFFIX)) -> None:
-    """Refuse to write a file next to side files of other data."""
+    """Refuse to write a data file next to an existing side file."""
     stale = find_sidecar(path, suffixes)
     if stale is not None:
-        raise InputError(f"{stale} exists and would be read with {path}: remove it, or choose another name")
+        raise InputError(f"{stale} exists and would be read with {path}; remove it, or choose another name")
 
 
 def some_sizes(path: str | None) -> list[int]:
-    """Return the readable group sizes, none without a file; `read_sizes` reports errors."""
+    """Return the group sizes that can be read, [] without a file; `read_sizes` reports errors."""
     if path is None:
         return []
     return [int(word) for word in read_text(path, errors="replace").split() if word.isdigit() and len(word) < 10]
 
 
 def read_sizes(path: str, rows: int, *, counted: bool = True) -> Int64Array:
-    """Read group sizes that add up to `rows`, or to at most `rows` if these are not counted, int64[Q]."""
+    """Read group sizes, int64[Q], with the sum `rows`, or a sum of at most `rows` if the rows are not counted."""
     most = f"{rows:,} rows of the data" if counted else f"{rows:,} rows that the data can have"
-    sizes, total = [], 0
+    sizes = []
     for number, text in _lines(path):
         size = int(text) if text.isascii() and text.isdigit() and len(text) < _SIZE_DIGITS else 0
         if not 0 < size <= rows:
             words = f"{text[:40]!r} is not a query size: an integer from 1 to the {most}"
             raise FileFormatError(words, file=path, line=number)
         sizes.append(size)
-        total += size
+    total = sum(sizes)
     if total > rows or (counted and total != rows):
         words = "has" if counted else "can have no more than"
         raise FileFormatError(f"the group sizes sum to {total:,}, but the data {words} {rows:,} rows", file=path)
@@ -80,13 +77,13 @@ def read_sizes(path: str, rows: int, *, counted: bool = True) -> Int64Array:
 
 
 def check_sizes(path: str, sizes: Int64Array, name: str) -> None:
-    """Compare group sizes with the queries of a file."""
+    """Check that the group sizes in a side file are those of the queries."""
     if not np.array_equal(read_sizes(path, int(sizes.sum())), sizes):
         raise FileFormatError(f"the group sizes contradict the query ids of {name}; remove one of them", file=path)
 
 
 def read_weights(path: str, rows: int) -> Float64Array:
-    """Read weights, float64[M], finite; positive, or at least 0 if there is one per row."""
+    """Read weights, float64[M]: finite and positive, or at least 0 if there is one per row."""
     weights = []
     for number, text in _lines(path):
         value = float(text) if _NUMBER.fullmatch(text) else np.inf
@@ -108,6 +105,6 @@ def weighted(path: str, weights: Float64Array, queries: QueryIndex) -> QueryInde
 
 
 def _lines(path: str) -> list[tuple[int, str]]:
-    """Return (line number, text) of each line; only trailing blank lines are allowed."""
+    """Return the number and the text of each line, without blank lines at the end."""
     lines = read_text(path, errors="backslashreplace").rstrip().split("\n")
     return [(number, text.strip()) for number, text in enumerate(lines, start=1)] if lines != [""] else []

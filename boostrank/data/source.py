@@ -1,7 +1,7 @@
-"""Sources: files of one format as an ordered sequence of blocks, and the registry of formats.
+"""Files of one format, read as blocks of rows in order, and the registry of formats.
 
-All readers of rows (the assembler, predictions, the doctor, the memory estimate) use the blocks of a `Source`,
-independent of its format. A format is a module in `boostrank.data.formats` with a `SPEC`.
+Training, predictions, the doctor and the memory estimate all read the blocks of a `Source`. A format is a module in
+`boostrank.data.formats` with a `SPEC`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
 from boostrank.core.errors import FileFormatError, ParameterError, did_you_mean
 from boostrank.core.params import Registry
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.blocks import LINES, Block
+from boostrank.data.blocks import LINES, Block, UnreadableLine
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.options import NUMBERED, FeatureSpace, misfit, numbered_names
@@ -44,17 +44,17 @@ _IN_PROVENANCE = ("missing_tokens", "inf", "repeated", "label_map", "on_bad_line
 
 
 class Reading(ReadOptions):
-    """Reader options and the training data that they refer to. Names of features are read from their file.
+    """Options of one reading, checked. A file of feature names is read and replaced by its names.
 
     Args:
         like: training data, or its features.
-        labelled: whether tables must have labels; otherwise missing labels are 0.
-        rows_alone: whether only features are needed (predictions).
-        lenient: skip unreadable rows, treat apparent missing-value words as missing, and report both (the doctor).
-        pick: names of numeric and of text columns to read instead of labels, queries and features.
-        whole: parse only query ids, and keep the rows as they are written (the file tools).
-        takes_categories: whether the program that will serve the model takes categories; otherwise messages advise to
-            drop text columns.
+        labelled: whether tables must have labels; if not, missing labels are 0.
+        rows_alone: whether to read features only, for predictions.
+        lenient: whether to skip unreadable rows and to read words such as "null" as missing values, for the doctor.
+        pick: names of numeric columns and of text columns, to read these columns only.
+        whole: whether to parse only query ids and to keep the text of the rows, for the file tools.
+        takes_categories: whether the program that will serve the model supports categories; if not, messages suggest
+            dropping text columns.
     """
 
     like: RankingDataset | FeatureSpace | None = None
@@ -72,18 +72,18 @@ class Reading(ReadOptions):
 
     @cached_property
     def space(self) -> FeatureSpace | None:
-        """Features of the training data."""
+        """Features of the training data; None without training data."""
         return self.like.feature_space if isinstance(self.like, RankingDataset) else self.like
 
     @cached_property
     def training_qids(self) -> frozenset[Any]:
-        """Query ids of the training data; empty if its ids only count the queries (group sizes)."""
+        """Query ids of the training data; empty if its queries are defined by group sizes."""
         named = isinstance(self.like, RankingDataset) and self.like.provenance.options.get("queries") == "qid"
         return frozenset(self.like.queries.qid.tolist() if named else ())  # type: ignore[union-attr]
 
     @property
     def known(self) -> Mapping[str, Categories] | None:
-        """Categories of the training data; None if this is the training data."""
+        """Categories of the training data; None without training data."""
         return None if self.space is None else self.space.categories
 
     @property
@@ -98,119 +98,133 @@ class Reading(ReadOptions):
 
     @property
     def roles(self) -> dict[str, Any]:
-        """Names of the columns `label`, `qid`, `weight`, `id`, `drop`, from the options or the training data."""
+        """Values of the options `label`, `qid`, `weight`, `id` and `drop`; by default those of the training data."""
         given = {name: getattr(self, name) for name in ("label", "qid", "weight", "id", "drop")}
         of_training = dict(self.space.columns) if self.space is not None else {}
         return of_training | {name: value for name, value in given.items() if value is not None}
 
     def relabelled(self, labels: Float64Array) -> Float64Array:
-        """Apply the label map."""
+        """Return labels after applying the label map."""
         out = labels.copy()
         for old, new in (self.label_map or {}).items():  # type: ignore[union-attr]
             out[labels == old] = new
         return out
 
     def for_provenance(self) -> dict[str, Any]:
-        """Return the options that affect values, as plain data."""
+        """Return the options that affect values, as JSON data."""
         changed = self.changed
         if "label_map" in changed:
             changed["label_map"] = {f"{old:g}": new for old, new in changed["label_map"].items()}
         return {name: jsonable(changed[name]) for name in _IN_PROVENANCE if name in changed}
 
 
-class File(Protocol):
-    """An open file."""
+class File:
+    """An open file, whose chunks are loaded in order.
 
-    name: str
-    path: str | None  # None for a pipe or an object
-    total: int | None  # bytes to read, if known
-    done: int  # bytes read so far, before decompression
-    text_bytes: int  # of text or columns: of the whole file if uncompressed, else of the part read so far
-    is_packed: bool
-    any_order: bool  # whether chunks can be loaded in any order
-    rows: int | None  # None if unknown
+    Args:
+        path: path of a regular file; None for a pipe or a file object.
+        descriptor: descriptor of the file, if it was opened by one.
+    """
+
+    done = text_bytes = 0  # bytes read so far before decompression, and bytes of text or columns
+    is_packed = any_order = False  # whether the file is compressed, and whether its chunks can be loaded in any order
+    rows: int | None = None  # None if unknown
+    columns: Any = None  # `Columns` of a table
+    header: Any = None  # header of a table, a line or a schema
+    _descriptor: Any
+
+    def __init__(self, name: str, path: str | None, descriptor: int | None = None) -> None:
+        self.name, self.path, self._descriptor = name, path, descriptor
+        self._before = self._state()
+        self.total = self._before and self._before[0]  # bytes to read, if known
+
+    def _state(self) -> tuple[int, int] | None:
+        if self.path is None:
+            return None
+        found = os.stat(self.path if self._descriptor is None else self._descriptor)
+        return found.st_size, found.st_mtime_ns
 
     @property
-    def changed(self) -> bool: ...
-    def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Any]]: ...
-    def close(self) -> None: ...
+    def changed(self) -> bool:
+        """Whether the size or the time of the file changed since it was opened."""
+        return self._state() != self._before
 
+    def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Any]]:
+        """Yield functions that load the chunks, in order."""
+        raise NotImplementedError
 
-class LineTooLong(Exception):
-    """A line of more than MAX_LINE bytes, `lines` lines after the start of its chunk."""
-
-    def __init__(self, lines: int) -> None:
-        super().__init__(lines)
-        self.lines = lines
-
-    def within(self, file: str, lines_before: int) -> FileFormatError:
-        """Return the error to raise, given the number of lines of the file before the chunk."""
-        words = f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?"
-        return FileFormatError(words, file=file, line=lines_before + self.lines + 1)
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 class Source:
-    """Files of one format that form one data set, opened one after another."""
+    """Data set in one or several files of one format, which are opened one after another.
+
+    Attributes:
+        unused: names of options that the format does not support.
+        by_row: whether messages count rows, because the files have no lines.
+        header_lines: number of lines before the first row of each file.
+        chunk_bytes: default number of bytes that a thread parses at a time.
+        base: number of the first feature; None if the files decide.
+        has_qid: whether rows have query ids; if not, side files of group sizes define the queries.
+    """
 
     unused: tuple[str, ...] = ()
-    """Options that the format does not support."""
     by_row = False
-    """Whether messages count rows, because the files have no lines."""
     header_lines = 0
-    """Number of lines before the first row of each file."""
     chunk_bytes = 16 << 20
-    """Default number of bytes that a thread parses at a time."""
+    base: int | None = 0
+    has_qid: bool
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         default = ReadOptions()
         for name in self.unused:
             if getattr(reading, name) != getattr(default, name):
-                raise ParameterError(
-                    f"{name}={getattr(reading, name)!r} is not supported by this data format; use --format if the file "
-                    "has another one"
-                )
+                words = "is not supported by this data format; use --format if the file has another one"
+                raise ParameterError(f"{name}={getattr(reading, name)!r} {words}")
         self.reading, self._files = reading, files
         for one in files:
             refuse_unread(os.fspath(one) if isinstance(one, (str, os.PathLike)) else None)
-        self._text = self._before = 0
+        self._text = self._done = 0  # bytes of the closed files
         self._open: list[File] = []
-        self._current: File | None = None
         self.warnings: list[str] = []
         sizes = [size_of(one) for one in files]
         self.total = None if None in sizes else sum(size for size in sizes if size is not None)
-        self.first = self._next(0)
+        try:
+            self.first = self._next(0)
+        except BaseException:
+            self.close()
+            raise
 
     # A format defines these ------------------------------------------------------------------------------------------
 
     def open_file(self, one: OneSource, max_bytes: int | None) -> Any:
-        """Return a file, opened as a `File`."""
+        """Open a file as a `File`."""
         raise NotImplementedError
 
-    def parse(self, load: Callable[[Any], Any]) -> Block:
-        """Parse a chunk of `File.loads` to a block. Called from several threads."""
+    def begin(self, file: Any) -> None:
+        """Read the beginning of an opened file, such as a header."""
+
+    def parse(self, file: Any, load: Callable[[Any], Any]) -> Block:
+        """Parse the chunk that `load` returns. Several threads call this method."""
         raise NotImplementedError
 
     def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
-        """Return the number of the first feature and all names, from `assemble.Totals` of all blocks."""
+        """Return the number of the first feature and all feature names, given the `assemble.Totals` of all blocks."""
         raise NotImplementedError
-
-    @property
-    def has_qid(self) -> bool:
-        """Whether rows have query ids; otherwise side files of group sizes define the queries."""
-        raise NotImplementedError
-
-    base: int | None = 0
-    """Number of the first feature; None if the files decide."""
 
     def in_order(self, block: Block) -> None:
-        """Complete a block with state that depends on earlier blocks (category codes)."""
+        """Complete a block with values that depend on earlier blocks, such as the codes of categories."""
 
     def numbered_names(self, base: int = 1) -> Mapping[int, str]:
-        """Return number -> name of the features, from the options or the files; {} without names."""
+        """Return a mapping from feature numbers to names, from the options or the files; {} without names."""
         return {}
 
     def place_of(self, base: int) -> Int64Array | None:
-        """Return the column of each feature of the training data, int64[d]; None to match by position."""
+        """Return the column of each feature of the training data, int64[d]; None to match features by position."""
         space, names = self.reading.space, self.numbered_names(base)
         if space is None or not names or all(map(NUMBERED.fullmatch, space.feature_names)):
             return None
@@ -222,7 +236,7 @@ class Source:
         return np.array([numbers[name] for name in space.feature_names], np.int64) - base
 
     def how(self, base: int) -> tuple[int | None, dict[str, Any]]:
-        """Return the index base, and the reader options to record with a model."""
+        """Return the number of the first feature and the column options, which are recorded with a model."""
         return base, {}
 
     def categories(self) -> dict[str, Categories]:
@@ -230,28 +244,30 @@ class Source:
         return {}
 
     def space(self) -> FeatureSpace | None:
-        """Return the features found so far, which later files must match; None if the format does not define them."""
+        """Return the features found so far, which later files must have; None if files may differ."""
         return None
 
     def say(self, whose: str) -> None:
-        """Warn about categories that were treated as missing."""
+        """Warn about categories that were read as missing values because `whose` data lack them."""
 
     # ------------------------------------------------------------------------------------------------------------------
 
     @property
     def done(self) -> int:
-        """Bytes read so far (before decompression)."""
-        return self._before + (self._current.done if self._current else 0)
+        """Number of bytes read so far, before decompression."""
+        return self._done + sum(file.done for file in self._open)
 
     def _next(self, i: int) -> File:
         max_bytes = self.reading.max_bytes
-        file: File = self.open_file(self._files[i], None if max_bytes is None else max_bytes - self._text)
+        if max_bytes is not None:
+            max_bytes -= self._text + sum(file.text_bytes for file in self._open)
+        file: File = self.open_file(self._files[i], max_bytes)
         self._open.append(file)
-        self._current = file
+        self.begin(file)
         return file
 
     def loads(self, chunk_bytes: int, threads: int) -> Iterator[tuple[File, Callable[[Any], Any] | None]]:
-        """Yield (file, chunk) in order, None as the chunk of an empty file. Files stay open until `leave`."""
+        """Yield (file, None) for each file, then (file, load) for each of its chunks; `leave` closes the file."""
         for i in range(len(self._files)):
             file = self._next(i) if i else self.first
             size = min(chunk_bytes, MAX_LINE)
@@ -259,27 +275,23 @@ class Source:
                 size = min(size, max(file.total // (4 * threads), _SMALLEST_CHUNK))
             if file.is_packed or file.total is None:
                 size = min(size, _STREAM_CHUNK)
-            any_load, chunks = False, file.loads(size)
+            yield file, None
+            chunks = file.loads(size)
             # A thread that waits for a silent pipe could not be ended.
             for load in _ahead(chunks) if file.is_packed and file.path is not None else chunks:
-                any_load = True
                 yield file, load
-            if not any_load:
-                yield file, None
-            self._text += file.text_bytes
-            self._current, self._before = None, self._before + file.done
 
     def blocks(
         self, chunk_bytes: int, threads: int, then: Callable[[Block], Any] | None = None
     ) -> Iterator[tuple[File, Block]]:
-        """Yield (file, block) in order. Every file yields at least one block, possibly empty.
+        """Yield (file, block) in order. The first block of each file is empty.
 
-        `then` is called with each block by its parsing thread, and its result stored in `Block.result`. At most two
-        blocks more than threads are in progress.
+        The thread that parses a block calls `then` on it and stores the result in `Block.result`. The number of
+        unfinished blocks is at most the number of threads plus 2.
         """
 
-        def parsed(load: Callable[[Any], Any] | None) -> Block:
-            block = Block(np.zeros(0)) if load is None else self.parse(load)
+        def parsed(file: File, load: Callable[[Any], Any] | None) -> Block:
+            block = Block(np.zeros(0)) if load is None else self.parse(file, load)
             if then is not None and block.n_rows:
                 block.result = then(block)
             return block
@@ -291,39 +303,40 @@ class Source:
                 file, lines = current, self.header_lines
             try:
                 block = result()
-            except LineTooLong as error:
-                raise error.within(file.name, lines) from None
+            except UnreadableLine as error:
+                raise error.args[0].error(file.name, lines) from None
             lines += int(block.counts[LINES])
             self.in_order(block)
             yield file, block
         self.leave(file)
 
     def leave(self, file: File) -> None:
-        """Close a file after all its chunks were read."""
+        """Close a file whose chunks have all been read."""
         if file.changed:
-            words = "the file changed while it was read; read it again when it is complete"
+            words = "the file changed while it was read; try again when the file is complete"
             raise FileFormatError(words, file=file.name)
         file.close()
         self._open.remove(file)
+        self._text, self._done = self._text + file.text_bytes, self._done + file.done
 
     def close(self) -> None:
-        """Close open files."""
+        """Close all open files."""
         for file in self._open:
             file.close()
 
 
 def _submitted(
-    loads: Iterator[tuple[File, Any]], parse: Callable[[Any], Block], threads: int
+    loads: Iterator[tuple[File, Any]], parse: Callable[[File, Any], Block], threads: int
 ) -> Iterator[tuple[File, Callable[[], Block]]]:
     if threads <= 1:
         for file, load in loads:
-            yield file, partial(parse, load)
+            yield file, partial(parse, file, load)
         return
     pool = ThreadPoolExecutor(threads, thread_name_prefix="boostrank-read")
     waiting: deque[tuple[File, Callable[[], Block]]] = deque()
     try:
         for file, load in loads:
-            waiting.append((file, pool.submit(parse, load).result))
+            waiting.append((file, pool.submit(parse, file, load).result))
             if len(waiting) > threads + 1:
                 yield waiting.popleft()
         while waiting:
@@ -334,7 +347,7 @@ def _submitted(
 
 
 def _ahead(items: Iterator[T]) -> Iterator[T]:
-    """Yield the items, none of them None, produced a few ahead by another thread."""
+    """Yield items while another thread produces the next ones. No item may be None."""
     pool = ThreadPoolExecutor(1, thread_name_prefix="boostrank-read-ahead")
     waiting = deque(pool.submit(next, items, None) for _ in range(_AHEAD))
     try:
@@ -346,10 +359,12 @@ def _ahead(items: Iterator[T]) -> Iterator[T]:
 
 
 def expand(source: AnySource) -> list[OneSource]:
-    """Return the files of a source: the files of a folder, or the matches of a pattern with `*`, `?` or `[...]`."""
-    found = _matching_all(source)
+    """Return files as a list, with folders and patterns (`*`, `?`, `[...]`) replaced by their files."""
+    found: list[OneSource] = []
+    for one in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
+        found += matching(os.fspath(one)) if isinstance(one, (str, os.PathLike)) else [one]
     if not found:
-        raise ParameterError("no file given")
+        raise ParameterError("no file is given; pass at least one")
     seen = set()
     for path in (one for one in found if isinstance(one, str)):
         real = path if path == "-" else os.path.realpath(path)
@@ -359,15 +374,8 @@ def expand(source: AnySource) -> list[OneSource]:
     return found
 
 
-def _matching_all(source: AnySource) -> list[OneSource]:
-    found: list[OneSource] = []
-    for one in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
-        found += matching(os.fspath(one)) if isinstance(one, (str, os.PathLike)) else [one]
-    return found
-
-
 def matching(path: str) -> list[str]:
-    """Return the path itself, or the sorted files of a folder or pattern, without side files."""
+    """Return [path], or the sorted files of a folder or pattern without side files."""
     is_folder = os.path.isdir(path)
     if path == "-" or not (is_folder or (glob.has_magic(path) and not os.path.exists(path))):
         return [path]
@@ -377,16 +385,17 @@ def matching(path: str) -> list[str]:
     beside = {one + suffix for one in found for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)}
     files = sorted(found - beside)
     if not files:
-        raise FileFormatError("no file matches" if not is_folder else "a folder without files", file=path)
-    if is_folder and os.path.isdir(os.path.join(path, "_delta_log")):  # whose old parts stay in the folder
-        raise FileFormatError("a Delta table, some of whose files may be out of date: write it as Parquet", file=path)
+        raise FileFormatError("the folder has no files" if is_folder else "no file matches", file=path)
+    if is_folder and os.path.isdir(os.path.join(path, "_delta_log")):  # old parts stay in the folder
+        words = "the folder is a Delta table, which may contain outdated files; write the table as Parquet"
+        raise FileFormatError(words, file=path)
     sets = {name for one in files if (name := os.path.basename(one).partition(".")[0].lower()) in _SETS}
     if is_folder and len(sets) > 1:
-        words = f"a folder with {' and '.join(sorted(sets))}, which are not one data set: name the file"
+        words = f"the folder contains {' and '.join(sorted(sets))}, which are not one data set; pass one of the files"
         raise FileFormatError(words, file=path)
     inner = next(filter(os.path.isdir, files), None) if is_folder else None
     if inner is not None:
-        words = f"a folder of folders, such as {inner}; name the files: {os.path.join(path, '*', '*')!r}"
+        words = f"the folder contains folders, such as {inner}; pass a pattern: {os.path.join(path, '*', '*')!r}"
         raise FileFormatError(words, file=path)
     return files
 
@@ -407,16 +416,16 @@ def size_of(source: OneSource) -> int | None:
 
 @dataclass(frozen=True)
 class Format:
-    """A format of ranking data.
+    """Declaration of a format of ranking data.
 
     Args:
-        name: name on the command line.
-        source: class that reads files of the format as blocks.
-        endings: file extensions, before that of a compression.
-        aliases: other names on the command line.
-        begins: first bytes of the files.
-        is_table: whether columns have names, and files have labels.
-        looks_so: function that recognises the beginning of a text.
+        name: value of `--format`.
+        source: class that reads the files.
+        endings: file extensions, without the extension of a compression.
+        aliases: other values of `--format`.
+        begins: possible first bytes of the files.
+        is_table: whether the files have named columns.
+        looks_so: function that returns True for the first bytes of a text in this format.
     """
 
     name: str
@@ -432,46 +441,50 @@ FORMATS: Registry[Format] = Registry("boostrank.data.formats", "format of data")
 
 
 def format_of(source: Any, format: str = "auto") -> Format:
-    """Return the format of a path, folder, pattern or file object, or of several, by extension, or else by content."""
+    """Return the format of files, folders, patterns or file objects, by file extension or else by content."""
     if format != "auto":
         return FORMATS.get(format)
     found = {}
-    for one in _matching_all(source):
+    for one in expand(source):
         spec = format_by_name(os.fspath(one) if isinstance(one, (str, os.PathLike)) else "") or _by_content(one)
         found[spec.name] = spec
     if len(found) > 1:
-        raise ParameterError(f"files of several formats ({', '.join(sorted(found))}); pass --format")
-    return next(iter(found.values()), FORMATS.get("libsvm"))
+        raise ParameterError(f"the files have several formats ({', '.join(sorted(found))}); pass --format")
+    return next(iter(found.values()))
 
 
 def format_by_name(path: str) -> Format | None:
-    """Return the format of a file by its extension, before that of a compression; None if it has none."""
+    """Return the format of a file extension, ignoring that of a compression; None if it is unknown."""
     for packed in _PACKED:
         path = path.removesuffix(packed)
-    return next((spec for spec in FORMATS if path.lower().endswith(spec.endings or ("\0",))), None)
+    return next((spec for spec in FORMATS if path.lower().endswith(spec.endings)), None)
+
+
+def format_by_magic(head: bytes) -> Format | None:
+    """Return the format of a binary file, given its first bytes; None for other files."""
+    return next((spec for spec in FORMATS if head.startswith(spec.begins)), None)
 
 
 def _by_content(one: Any) -> Format:
-    """Return the format of a file by content; libsvm if unrecognised, or if it can be read only once."""
-    if isinstance(one, (str, os.PathLike)) and os.path.isfile(one):
-        with suppress(OSError), open(one, "rb") as file:
-            head = file.read(8)
-            for spec in FORMATS:
-                if spec.begins and head.startswith(spec.begins):
-                    return spec
-        head = FORMATS.get("libsvm").source.head_of(one)  # type: ignore[attr-defined]
-        return next((spec for spec in FORMATS if spec.looks_so(head)), FORMATS.get("libsvm"))
-    return FORMATS.get("libsvm")
+    """Return the format of a regular file by its content. The default, also for pipes, is libsvm."""
+    libsvm = FORMATS.get("libsvm")
+    if not isinstance(one, (str, os.PathLike)) or not os.path.isfile(one):
+        return libsvm
+    with suppress(OSError), open(one, "rb") as file:
+        if (found := format_by_magic(file.read(8))) is not None:
+            return found
+    head = libsvm.source.head_of(one)  # type: ignore[attr-defined]
+    return next((spec for spec in FORMATS if spec.looks_so(head)), libsvm)
 
 
 def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple[Format, Source]:
-    """Open files; return their format and source."""
+    """Open files and return their format and source."""
     spec = format_of(source, format)
     return spec, spec.source(expand(source), reading_of(spec, **options))
 
 
 def reading_of(spec: Format, **options: Any) -> Reading:
-    """Check the names of options, and return them."""
+    """Return options of reading; an unknown name is an error."""
     names = [field.name for field in fields(Reading)]
     unknown = next((name for name in options if name not in names), None)
     if unknown is not None:

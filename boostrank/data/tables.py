@@ -26,7 +26,7 @@ from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.columns import Columns, choose_columns
 from boostrank.data.options import FeatureSpace
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
-from boostrank.data.source import OneSource, Reading, Source, format_of, open_files
+from boostrank.data.source import File, OneSource, Reading, Source, format_of, open_files
 from boostrank.options import typed_names
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
@@ -35,6 +35,7 @@ _NO_ID = {"nan", "<na>", "nat", "null", "none"}
 _ROUNDED = re.compile(r"\d(\.\d+)?E\+\d+", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)", re.ASCII)
 _FEW, _SHARE = 20, 0.1  # text columns with at most this many values, or this share of the cells, are categories
+_NO, _YES = ("0", "0.0", "false", "False", "FALSE"), ("1", "1.0", "true", "True", "TRUE")
 _TILE = 2048  # rows converted from columns at a time: both sides stay in the cache
 
 
@@ -47,35 +48,87 @@ def arrow(module: str = "") -> Any:
 
 
 @dataclass
-class Cells:
+class Batch:
     """Columns of consecutive rows of a file.
 
     Args:
-        lines: int64[n], 1-based line or row of each row, within the chunk.
+        lines: int64[n], line or row of each row from 1, within the batch.
         n_lines: number of lines, including blank and unreadable ones.
         arrays: position of a column -> Arrow array.
         unterminated, size: as in `Block`.
+        first: number of lines or rows before the batch.
+        by_row: whether messages count rows instead of lines.
     """
 
-    file: str
-    columns: Columns
+    file: File
     lines: Int64Array
     n_lines: int
     arrays: dict[int, Any]
     faults: list[Fault] = field(default_factory=list)
     unterminated: bool = False
     size: int = 0
+    first: int = 0
+    by_row: bool = False
+
+    @property
+    def columns(self) -> Columns:
+        """Columns of the file."""
+        return self.file.columns
+
+    def __len__(self) -> int:
+        return int(self.lines.size)
+
+    def fault(self, row: int | np.integer[Any], reason: str) -> Fault:
+        """Return the reason why a row, counted from 0, is refused."""
+        return Fault(int(self.lines[row]), reason)
+
+    def refuse(self, row: int, reason: str) -> FileFormatError:
+        """Return the error about a row, counted from 0."""
+        return self.fault(row, reason).error(self.file.name, self.first, by_row=self.by_row)
+
+    def refuse_column(self, place: int, reason: str) -> FileFormatError:
+        """Return the error about a column."""
+        return FileFormatError(f"column {self.columns.header[place]!r} {reason}", file=self.file.name)
+
+    # Columns by name
+
+    def text(self, name: str) -> Any:
+        """Return an Arrow array of text, without surrounding blanks in CSV; null is missing."""
+        text = self.words(self._place(name))
+        return text if self.by_row else arrow(".compute").utf8_trim_whitespace(text)
+
+    def number(self, name: str) -> Float64Array:
+        """Return a numeric column, float64[n]; NaN is missing."""
+        return np.asarray(self.numbers(self._place(name)), np.float64)
+
+    def whole(self, name: str, low: int, high: int) -> Int64Array:
+        """Return a column of integers within a range, int64[n]."""
+        return whole_numbers(self.number(name), name, low, high, None, self.refuse)
+
+    def truth(self, name: str) -> Int64Array:
+        """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
+        pa, pc, shown = arrow(), arrow(".compute"), self.text(name)
+        found = pc.fill_null(pc.index_in(shown, pa.array([*_NO, *_YES])), -1).to_numpy(zero_copy_only=False)
+        bad = np.flatnonzero(found < 0)
+        if bad.size:
+            value = shown[int(bad[0])].as_py()
+            what = "is missing" if value in (None, "nan") else f"is {value[:40]}"
+            raise self.refuse(int(bad[0]), f"{name} {what}, and must be 0 or 1 (or false, true)")
+        return np.asarray(found // len(_NO), np.int64)
+
+    def _place(self, name: str) -> int:
+        return self.columns.header.index(name)
+
+    # Columns by position
 
     def numbers(self, place: int) -> npt.NDArray[Any]:
         """Return a numeric column, float[n]; NaN is missing."""
         pa, array = arrow(), self.decoded(place)
+        if not is_number(array.type):
+            raise self.refuse_column(place, f"is of type {array.type}; expected numbers")
         if array.type not in (pa.float32(), pa.float64()):
-            if not is_number(array.type):
-                words = f"column {self.columns.header[place]!r} is of type {array.type}; expected numbers"
-                raise FileFormatError(words, file=self.file)
             array = arrow(".compute").cast(array, pa.float64(), safe=False)
-        values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
-        return values
+        return array.to_numpy(zero_copy_only=False)
 
     def codes(self, place: int) -> tuple[Float64Array, list[Any]]:
         """Return positions in the categories of these rows (NaN is missing), and the categories."""
@@ -91,18 +144,17 @@ class Cells:
             values = [value for value, is_known in zip(values, known, strict=True) if is_known]
         return codes, values
 
-    def text(self, place: int) -> Any:
+    def words(self, place: int) -> Any:
         """Return a column as an Arrow array of text."""
         pa, array = arrow(), self.decoded(place)
         try:
             return arrow(".compute").cast(array, pa.string())
         except pa.ArrowException:
-            words = f"column {self.columns.header[place]!r} is of type {array.type}; expected text or integers"
-            raise FileFormatError(words, file=self.file) from None
+            raise self.refuse_column(place, f"is of type {array.type}; expected text or integers") from None
 
     def names(self, place: int) -> npt.NDArray[Any]:
         """Return a column as text, object[n]; "" is missing, and whole floats are integers."""
-        text = self.text(place).fill_null("")
+        text = self.words(place).fill_null("")
         if arrow().types.is_floating(self.decoded(place).type):
             text = arrow(".compute").replace_substring_regex(text, r"\.0$|^nan$", "")
         return np.asarray(text.to_numpy(zero_copy_only=False), object)
@@ -120,23 +172,17 @@ class Cells:
                     wrong |= ~(np.abs(values) < 2.0**63) | (values != np.floor(values))
                     values = np.where(wrong, 0, values)
             words = f"query id in column {name!r} is missing or fractional; ids must be integers or text"
-            return values.astype(np.int64), [Fault(int(self.lines[row]), words) for row in np.flatnonzero(wrong)]
+            return values.astype(np.int64), [self.fault(row, words) for row in np.flatnonzero(wrong)]
         if not (is_text(kind) or pa.types.is_null(kind) or kind == pa.uint64()):
-            words = f"column {name!r} is of type {kind}; query ids must be integers or text"
-            raise FileFormatError(words, file=self.file)
+            raise self.refuse_column(place, f"is of type {kind}; query ids must be integers or text")
         coded = pc.cast(array, pa.string()).dictionary_encode()
-        ids: list[Any] = [_canonical(word) for word in coded.dictionary.to_pylist()]
+        ids = [_canonical(word) for word in coded.dictionary.to_pylist()]
         codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         absent = f"query id in column {name!r} is missing"
-        numbered = any(isinstance(one, int) for one in ids)  # where others are numbers, `nan` is none
-        words_of = [absent if numbered and str(one).lower() in _NO_ID else _why_no_id(one) for one in ids] + [absent]
-        faults = []
-        if any(words_of[code] for code in np.unique(codes)):
-            lines = self.lines.tolist()
-            faults = [Fault(lines[row], words_of[code]) for row, code in enumerate(codes.tolist()) if words_of[code]]
-        table = np.empty(len(ids) + 1, object)
-        table[:] = [*ids, None]
-        return table[codes], faults
+        has_numbers = any(isinstance(one, int) for one in ids)  # `nan` among numbers is a missing id
+        reasons = [absent if has_numbers and str(one).lower() in _NO_ID else _why_no_id(one) for one in ids] + [absent]
+        wrong = np.flatnonzero(np.array(list(map(bool, reasons)))[codes])
+        return np.array([*ids, None], object)[codes], [self.fault(row, reasons[codes[row]]) for row in wrong]
 
     def decoded(self, place: int) -> Any:
         """Return a column, with dictionaries decoded."""
@@ -154,8 +200,7 @@ class Cells:
         try:
             self.arrays[place].validate(full=True)
         except arrow().ArrowException as error:
-            words = f"column {self.columns.header[place]!r} is damaged: {' '.join(str(error).split())}"
-            raise FileFormatError(words, file=self.file) from None
+            raise self.refuse_column(place, f"is damaged: {' '.join(str(error).split())}") from None
         return self.arrays[place]
 
 
@@ -164,7 +209,6 @@ class TableSource(Source):
 
     unused: tuple[str, ...] = ("zero_based", "repeated", "max_feature", "n_features", "feature_names")
     chunk_bytes = 6 << 20
-    base = 0
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         arrow()  # raises if pyarrow is missing
@@ -174,32 +218,31 @@ class TableSource(Source):
         self.ordered: dict[str, int | None] = {}  # column of ordered categories -> their number, None if unknown
         self._lock = threading.Lock()
         super().__init__(files, reading)
+        self.has_qid = self.columns.qid is not None
         self.warnings += self.columns.warnings
         for j, name in enumerate(self.columns.names) if reading.known is not None else ():
             if self.columns.places[j] in self.columns.coded:
                 self.codings[j] = Coding(name, reading.known[name])  # type: ignore[index]
 
     @abstractmethod
-    def cells(self, load: Callable[[Any], Any]) -> Cells:
-        """Return the columns of a chunk of `File.loads`."""
+    def batch(self, file: Any, chunk: Any) -> Batch:
+        """Return the columns of a loaded chunk."""
 
     @abstractmethod
-    def written(self, chunk: Any, cells: Cells) -> tuple[Any, Any, Int64Array]:
+    def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Int64Array]:
         """Return a chunk as it is written: text or record batch, header, and the end of each row."""
 
-    def _as_written(self, load: Callable[[Any], Any]) -> Block:
+    def _as_written(self, chunk: Any, batch: Batch) -> Block:
         """Return the rows before the first unreadable one as they are written, with their queries."""
-        found = load(None)
-        cells = self.cells(lambda _: found)
-        place, lines, counts = cells.columns.qid, cells.lines, slots.no_counts()
+        place, lines = batch.columns.qid, batch.lines
         assert place is not None
-        ids, faults = cells.query_ids(place)
-        bad = sorted([*cells.faults, *faults], key=lambda fault: fault.line)[:1]
+        ids, faults = batch.query_ids(place)
+        bad = sorted([*batch.faults, *faults], key=lambda fault: fault.line)[:1]
         lines = lines[lines < bad[0].line] if bad else lines
-        counts[slots.LINES] = cells.n_lines
-        block = Block(np.zeros(lines.size), counts, lines, bad=bad, unterminated=cells.unterminated, qid_column=place)
+        block = Block(np.zeros(lines.size), lines=lines, bad=bad, unterminated=batch.unterminated, qid_column=place)
+        block.counts[slots.LINES] = batch.n_lines
         block.runs, block.names = slots.runs_of(ids[: lines.size], lines)
-        block.text, block.head, ends = self.written(found, cells)
+        block.text, block.head, ends = self.written(chunk, batch)
         block.ends = ends[: lines.size]
         return block
 
@@ -237,68 +280,57 @@ class TableSource(Source):
         values = {coding.name: len(coding.categories.values or ()) for coding in self.codings.values()}
         return text_words({name: (values.get(name, 0), rows) for name in self.text}, self.reading)
 
-    def parse(self, load: Callable[[Any], Any]) -> Block:
+    def parse(self, file: File, load: Callable[[Any], Any]) -> Block:
+        chunk = load(None)
+        batch = self.batch(file, chunk)
         if self.reading.whole:
-            return self._as_written(load)
-        cells = self.cells(load)
-        columns, reading, faults = cells.columns, self.reading, list(cells.faults)
+            return self._as_written(chunk, batch)
+        columns, reading, faults = batch.columns, self.reading, list(batch.faults)
         values: dict[int, npt.NDArray[Any]] = {}
         categories = {}
         for j, place in enumerate(columns.places):
             if place in columns.coded:
-                values[place], categories[j] = cells.codes(place)
+                values[place], categories[j] = batch.codes(place)
             else:
-                values[place] = cells.numbers(place)
-        out = _matrix([values[place] for place in columns.places], cells.lines.size)
-        infinite = self._look_at_infinities(out, cells, values, faults) if np.isinf(out).any() else 0
-        labels, ids, documents = np.zeros(cells.lines.size), None, None
+                values[place] = batch.numbers(place)
+        out = _matrix([values[place] for place in columns.places], len(batch))
+        infinite = self._check_infinities(out, batch, values, faults) if np.isinf(out).any() else 0
+        labels, ids, documents = np.zeros(len(batch)), None, None
         more = {
-            place: np.asarray(cells.numbers(place), np.float64)
+            place: np.asarray(batch.numbers(place), np.float64)
             for place in columns.needed(reading)[0]
             if place not in values
         }
         for role, place in (("label", columns.label), ("weight", columns.weight)):
             if place in more:
-                faults += _missing(more[place], cells, columns.header[place], role)
+                faults += _missing(more[place], batch, columns.header[place], role)
         labels = more.get(columns.label, labels)  # type: ignore[arg-type]
-        if columns.qid in cells.arrays:
-            ids, without = cells.query_ids(columns.qid)
+        if columns.qid in batch.arrays:
+            ids, without = batch.query_ids(columns.qid)
             faults += without
-        if columns.id in cells.arrays:
-            documents = cells.names(columns.id)
+        if columns.id in batch.arrays:
+            documents = batch.names(columns.id)
         # Leave out the rows with faults, except words for missing values in lenient reading.
         stand_ins = [fault for fault in faults if fault.stand_in] if reading.lenient else []
         bad = {fault.line: fault for fault in reversed(faults) if fault not in stand_ins}
-        lines = cells.lines
+        lines = batch.lines
         if bad:
             keep = ~np.isin(lines, list(bad))
             out, labels, lines = np.ascontiguousarray(out[keep]), labels[keep], lines[keep]
             ids, documents = (None if one is None else one[keep] for one in (ids, documents))
             more = {place: array[keep] for place, array in more.items()}
-        counts = slots.no_counts()
-        counts[slots.BAD_ROWS], counts[slots.LINES] = len(bad), cells.n_lines
-        counts[slots.BLANK_LINES] = cells.n_lines - np.union1d(lines, list(bad)).size
-        counts[slots.CELLS], counts[slots.INFINITIES] = out.size, infinite
-        counts[slots.MISSING] = np.count_nonzero(out != out)
-        counts[slots.TOP_ID], counts[slots.TOP_LINE] = max(out.shape[1] - 1, 0), 1
-        block = Block(
-            np.asarray(labels, np.float64) + 0.0,  # -0 becomes 0
-            counts,
-            lines,
-            out,
-            weights=None if columns.weight is None else more.get(columns.weight),
-            others={columns.header[place]: more[place] for place in columns.others if place in more},
-            categories=categories,
-            coarse=tuple(columns.header[place] for place in columns.places if is_coarse(values[place])),
-            document_names=documents,
-            bad=sorted(bad.values(), key=lambda fault: fault.line)[: slots.BAD_KEPT],
-            stand_ins={one.stand_in[0]: (one.line, 0) for one in reversed(stand_ins) if one.stand_in},
-            stand_in_rows=len({one.line for one in stand_ins} - bad.keys()),
-            unterminated=cells.unterminated,
-            size=cells.size,
-        )
-        if ids is not None and labels.size:
-            block.runs, block.names = slots.runs_of(ids, lines)
+        block = Block.of(np.asarray(labels, np.float64) + 0.0, out, ids, lines)  # -0 becomes 0
+        counts = block.counts
+        counts[slots.BAD_ROWS], counts[slots.LINES], counts[slots.INFINITIES] = len(bad), batch.n_lines, infinite
+        counts[slots.BLANK_LINES] = batch.n_lines - np.union1d(lines, list(bad)).size
+        block.weights = None if columns.weight is None else more.get(columns.weight)
+        block.others = {columns.header[place]: more[place] for place in columns.others if place in more}
+        block.categories, block.document_names = categories, documents
+        block.coarse = tuple(columns.header[place] for place in columns.places if is_coarse(values[place]))
+        block.bad = sorted(bad.values(), key=lambda fault: fault.line)[: slots.BAD_KEPT]
+        block.stand_ins = {one.stand_in[0]: (one.line, 0) for one in reversed(stand_ins) if one.stand_in}
+        block.stand_in_rows = len({one.line for one in stand_ins} - bad.keys())
+        block.unterminated, block.size = batch.unterminated, batch.size
         if reading.known is not None:  # codes do not depend on earlier blocks
             with self._lock:  # counts of unknown categories are shared
                 self._code(block)
@@ -327,24 +359,19 @@ class TableSource(Source):
             self.warnings.append(f"column {name!r}: {words}")
         return Coding(name, ordered=ordered)
 
-    def _look_at_infinities(
-        self, out: Float32Array, cells: Cells, values: dict[int, npt.NDArray[Any]], faults: list[Fault]
+    def _check_infinities(
+        self, out: Float32Array, batch: Batch, values: dict[int, npt.NDArray[Any]], faults: list[Fault]
     ) -> int:
         """Treat infinite values according to the options; return the number of accepted ones, add faults."""
         at, inf = np.nonzero(np.isinf(out)), self.reading.inf
         if inf != "keep":
             out[at] = np.nan
         for row, j in zip(*(one.tolist() for one in at), strict=True) if inf == "stop" else ():
-            place = cells.columns.places[j]
+            place = batch.columns.places[j]
             value = float(values[place][row])
             words = "is infinite; use --inf keep or --inf missing" if np.isinf(value) else BEYOND_FLOAT32
-            words = f"value {value:g} of column {cells.columns.header[place]!r} {words}"
-            faults.append(Fault(int(cells.lines[row]), words))
+            faults.append(batch.fault(row, f"value {value:g} of column {batch.columns.header[place]!r} {words}"))
         return 0 if inf == "stop" else at[0].size
-
-    @property
-    def has_qid(self) -> bool:
-        return self.columns.qid is not None
 
     def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
         return 0, self.columns.names
@@ -413,15 +440,18 @@ def _matrix(columns: Sequence[npt.NDArray[Any]], rows: int) -> Float32Array:
     return out
 
 
-def _missing(values: Float64Array, cells: Cells, name: str, role: str) -> list[Fault]:
+def _missing(values: Float64Array, batch: Batch, name: str, role: str) -> list[Fault]:
     """Return the rows with a missing or infinite label or weight, or a negative weight."""
     found = []
-    for row in np.flatnonzero(~np.isfinite(values)).tolist():
-        shown = "is missing" if np.isnan(values[row]) else "is infinite"
-        found.append(Fault(int(cells.lines[row]), f"{role} in column {name!r} {shown}; every row needs a number"))
-    below = np.flatnonzero(values < 0).tolist() if role == "weight" else ()
-    words = f"in column {name!r} is negative"
-    return found + [Fault(int(cells.lines[row]), f"{role} {values[row]:g} {words}") for row in below]
+    for row in np.flatnonzero(~np.isfinite(values) | ((values < 0) & (role == "weight"))).tolist():
+        value = float(values[row])
+        if np.isfinite(value):
+            words = f"{role} {value:g} in column {name!r} is negative"
+        else:
+            shown = "missing" if np.isnan(value) else "infinite"
+            words = f"{role} in column {name!r} is {shown}; every row needs a number"
+        found.append(batch.fault(row, words))
+    return found
 
 
 def _canonical(word: str) -> int | str:
@@ -442,57 +472,6 @@ def _why_no_id(one: int | str) -> str:
     if _FRACTION.fullmatch(one):
         return f"query id {one!r} is not an integer; ids must be integers or text"
     return ""
-
-
-# Columns by name ------------------------------------------------------------------------------------------------------
-
-_NO, _YES = ("0", "0.0", "false", "False", "FALSE"), ("1", "1.0", "true", "True", "TRUE")
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Consecutive rows of a file, after `first` lines or rows."""
-
-    cells: Cells
-    first: int
-    by_row: bool
-
-    def __len__(self) -> int:
-        return int(self.cells.lines.size)
-
-    def refuse(self, row: int, reason: str) -> FileFormatError:
-        """Return an error about a row, counted from 0 in the batch."""
-        number = self.first + int(self.cells.lines[row])
-        if self.by_row:
-            return FileFormatError(f"row {number:,}: {reason}", file=self.cells.file)
-        return FileFormatError(reason, file=self.cells.file, line=number)
-
-    def text(self, name: str) -> Any:
-        """Return an Arrow array of text, without surrounding blanks in CSV; null is missing."""
-        text = self.cells.text(self._place(name))
-        return text if self.by_row else arrow(".compute").utf8_trim_whitespace(text)
-
-    def number(self, name: str) -> Float64Array:
-        """Return float64[n]; NaN is missing."""
-        return np.asarray(self.cells.numbers(self._place(name)), np.float64)
-
-    def whole(self, name: str, low: int, high: int) -> Int64Array:
-        """Return a column of integers within a range, int64[n]."""
-        return whole_numbers(self.number(name), name, low, high, None, self.refuse)
-
-    def truth(self, name: str) -> Int64Array:
-        """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
-        pa, pc, shown = arrow(), arrow(".compute"), self.text(name)
-        found = pc.fill_null(pc.index_in(shown, pa.array([*_NO, *_YES])), -1).to_numpy(zero_copy_only=False)
-        bad = np.flatnonzero(found < 0)
-        if bad.size:
-            value = shown[int(bad[0])].as_py()
-            what = "is missing" if value in (None, "nan") else f"is {value[:40]}"
-            raise self.refuse(int(bad[0]), f"{name} {what}, and must be 0 or 1 (or false, true)")
-        return np.asarray(found // len(_NO), np.int64)
-
-    def _place(self, name: str) -> int:
-        return self.cells.columns.header.index(name)
 
 
 def whole_numbers(
@@ -546,12 +525,13 @@ def batches(
     texts = dict.fromkeys((*texts, *truths))
     with closing(_opened(path, tuple(dict.fromkeys(numbers)), tuple(texts))) as source:
         first = source.header_lines
-        for _, load in source.loads(chunk_bytes, 1):
-            if load is None:  # a file without rows
+        for file, load in source.loads(chunk_bytes, 1):
+            if load is None:
                 continue
-            cells = source.cells(load)
-            if cells.faults:
-                raise min(cells.faults, key=lambda one: one.line).error(cells.file, first, by_row=source.by_row)
-            yield Batch(cells, first, source.by_row)
-            first += cells.n_lines
+            batch = source.batch(file, load(None))
+            if batch.faults:
+                raise min(batch.faults, key=lambda one: one.line).error(file.name, first, by_row=source.by_row)
+            batch.first, batch.by_row = first, source.by_row
+            yield batch
+            first += batch.n_lines
         source.leave(source.first)

@@ -47,7 +47,7 @@ def test_query_ids_and_sizes_say_the_same() -> None:
         ({"group": [3, 3], "document_weight": [1, 2]}, "2 document weights for 6 rows; expected one per row"),
         ({"group": [3, 3], "document_weight": np.ones(6), "weight": [1, 2, 1, 1, 1, 1]}, "weight= differs within a"),
         ({"group": [3, 3], "weight": [1.0, 0.0]}, "weight 0.0 is not a positive"),
-        ({"group": [3, 3], "k": [1, 1, 2, 1, 1, 1]}, "query 0: its rows have different cut-offs"),
+        ({"group": [3, 3], "k": [1, 1, 2, 1, 1, 1]}, "rows of query 0 have different cut-offs"),
         ({"group": [3, 3], "k": [1, 2.5]}, "query 1: k=2.5 is not a whole number"),
         ({"group": [3, 3], "feature_names": ["a"]}, "2 features but 1 feature names"),
         ({"group": [3, 3], "feature_names": ["a", "a"]}, "distinct"),

@@ -84,7 +84,7 @@ def test_an_arrow_stream_of_an_unknown_library_is_a_frame() -> None:
 
 
 def test_a_large_frame_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("boostrank.data.frames._CELLS_AT_A_TIME", 8)
+    monkeypatch.setattr("boostrank.data.frames._VALUES_AT_A_TIME", 8)
     for made in LIBRARIES:
         np.testing.assert_array_equal(RankingDataset.from_arrays(made(COLUMNS), LABELS, group=GROUP).features, ROWS)
 
@@ -131,8 +131,8 @@ def test_categories_with_an_order_are_numbers_unless_they_are_named() -> None:
 @pytest.mark.parametrize(
     ("column", "match"),
     [
-        (["a", "b"], "column 'x' holds text .'a', .*name it in categorical_feature"),
-        ([datetime.date(2020, 1, 1)] * 2, "column 'x' contains times .*convert it to numbers"),
+        (["a", "b"], "column 'x' contains text .'a', .*categorical_feature"),
+        ([datetime.date(2020, 1, 1)] * 2, "column 'x' contains times .*numbers"),
         ([[1.0], [2.0]], "column 'x' contains .*not numbers"),
         ([1e39, 0.0], "column 'x' contains .*range of float32"),
     ],
@@ -149,7 +149,7 @@ def test_numbers_that_are_no_codes_are_said_of_later_data() -> None:
         return RankingDataset.from_arrays(np.array(values)[:, None], [0] * len(values), group=[len(values)])
 
     train = RankingDataset.from_arrays(np.zeros((1, 1)), [1], group=[1], categorical_feature=[0])
-    with pytest.warns(DataWarning, match=r"'f1' holds codes, and 2 \(-7, ...\) are none of the training set, whose"):
+    with pytest.warns(DataWarning, match=r"'f1' has 2 values \(-7, ...\) that are not codes of the training set"):
         rows(-7, 1.5, 3, math.nan).like(train)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -164,7 +164,7 @@ def test_a_named_column_of_nothing_has_no_categories_yet() -> None:
 
 @pytest.mark.parametrize(
     ("values", "match"),
-    [([0.5, 1], "'x' contains 0.5: codes must be"), ([-1, 0], "contains -1"), ([2.0**24, 0], "contains 1.67772e.07")],
+    [([0.5, 1], "'x' contains 0.5"), ([-1, 0], "contains -1"), ([2.0**24, 0], "contains 1.67772e.07")],
 )
 def test_codes_are_whole_numbers_from_zero(values: list[float], match: str) -> None:
     for rows in (np.array(values)[:, None], pytest.importorskip("polars", reason="polars").DataFrame({"x": values})):
@@ -187,7 +187,7 @@ def test_tables_that_are_no_rows_of_features_are_refused() -> None:
     for drop, column in (({"drop": "y"}, "y"), ({"weight": "w"}, "w"), ({"label": "grade"}, "grade")):
         with pytest.raises(DataError, match=f"has no column '{column}'; it has"):
             RankingDataset.from_frame(pd.DataFrame({"label": [1.0], "qid": [1], "x": [1.0]}), **drop)
-    with pytest.raises(DataError, match="categorical_feature: the data have no feature 'y'"):
+    with pytest.raises(DataError, match=r"categorical_feature: .*no feature 'y'"):
         RankingDataset.from_arrays(pd.DataFrame({"x": [1.0]}), [1], group=[1], categorical_feature=["y"])
     with pytest.raises(DataError, match="no column 1"):
         RankingDataset.from_arrays(np.zeros((1, 1)), [1], group=[1], categorical_feature=[1])

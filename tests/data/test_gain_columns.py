@@ -101,7 +101,7 @@ def test_features_are_named_too_and_so_are_numbers_of_libsvm_text(folder: Path):
                                   gain="label + a**2 * (b > 0)"),
     ):  # fmt: skip
         np.testing.assert_allclose(data.labels, wanted, rtol=1e-15)
-    with pytest.warns(DataWarning, match="'a' of the gain is a feature too"):
+    with pytest.warns(DataWarning, match="'a' in the gain is used as a feature"):
         Read(folder / "good.csv", gain="label + a**2", **COLUMNS)
 
 

@@ -142,7 +142,7 @@ def test_fault_054_without_a_library_for_zstd_the_words_say_what_to_install(
     text: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "compression", None)
-    monkeypatch.setitem(sys.modules, "backports", None)
+    monkeypatch.setitem(sys.modules, "backports.zstd", None)
     with pytest.raises(MissingDependency, match=r"pip install 'boostrank\[zst\]'"):
         read_libsvm(io.BytesIO(zstd.compress(text)))
 
@@ -187,7 +187,7 @@ def test_fault_056_concatenated_members_are_all_read(text: bytes, read: Read, ki
 
 
 def test_fault_054_text_that_is_compressed_twice_is_named(text: bytes, read: Read) -> None:
-    with refused("is compressed twice; decompress it once first"):
+    with refused("compressed twice"):
         read(gzip.compress(bz2.compress(text)))
 
 
@@ -216,7 +216,7 @@ def test_fault_057_a_bomb_is_unpacked_in_little_memory(kind: str) -> None:
     tracemalloc.start()
     try:
         opened = LibsvmSource([io.BytesIO(packed)], Reading())
-        length = sum(text.end - text.start for text in (load(None) for _, load in opened.loads(1 << 20, 1)))
+        length = sum(text.end - text.start for text in (load(None) for _, load in opened.loads(1 << 20, 1) if load))
         opened.close()
         peak = tracemalloc.get_traced_memory()[1]
     finally:

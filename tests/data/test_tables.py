@@ -221,11 +221,11 @@ HEAD = "label,qid,a,b\n"
         ("2,1,0.5\n", 1, "the first line contains numbers"),
         ("rel,qid,a\n1,1,2\n", 1, "no column is called label or relevance or grade or rating; name"),
         ("label,a\n1,2\n", 1, "no column is called qid or query_id or query; name"),
-        ("label,relevance,qid,a\n1,1,1,2\n", 1, "columns 'label' and 'relevance'; choose one with --label"),
+        ("label,relevance,qid,a\n1,1,1,2\n", 1, "columns 'label' and 'relevance'"),
         ("label,qid\n1,1\n", 1, "no column is left for features"),
-        ("label\tqid\ta\n1\t1\t2\n", 1, "separated by tabs: give --format tsv"),
+        ("label\tqid\ta\n1\t1\t2\n", 1, "--format tsv"),
         ("label;qid;a\n1;1;2\n", 1, "separated by semicolons"),
-        ("2 qid:1 1:0.5\n", 1, "this looks like libsvm text (label qid:ID number:value ...): '2 qid:1 1:0.5'; give"),
+        ("2 qid:1 1:0.5\n", 1, "libsvm text (label qid:ID number:value ...): '2 qid:1 1:0.5'"),
         ("", 0, "the file is empty"),
         (HEAD, 0, "no rows"),
     ],
@@ -308,8 +308,8 @@ def test_a_column_that_hardly_is_a_feature_is_said(write: Write, drop: str | Non
     with pytest.warns(DataWarning) as caught:
         RankingDataset.read(path)
     words = [str(one.message) for one in caught]
-    assert any("'weight' is a feature" in one and "--drop weight" in one for one in words)
-    assert any("left out: 'docno'" in one and "--drop docno" in one for one in words)
+    assert any("'weight'" in one and "--drop weight" in one for one in words)
+    assert any("'docno'" in one and "--drop docno" in one for one in words)
     assert any("'b': integers above 16,777,216 are rounded" in one for one in words)
 
 
@@ -385,7 +385,7 @@ def test_columns_of_later_files_go_by_name(write: Write) -> None:
 
 def test_features_with_the_names_of_labels_and_queries_stay_features(write: Write) -> None:
     text = "rel,s,label,query_id,relevance\n1,1,2,3,4\n"
-    with pytest.warns(DataWarning, match="are features as"):
+    with pytest.warns(DataWarning, match="are used as features"):
         train = RankingDataset.read(write(text), label="rel", qid="s", drop="relevance")
     for header, row in (("query_id,label", "3,2"), ("relevance,query_id,label", "4,3,2")):
         path = write(f"{header}\n{row}\n", "rows.csv")
@@ -437,11 +437,11 @@ def test_names_and_first_bytes_say_what_a_file_is(write: Write, tmp_path: Path) 
 
 
 def test_a_table_that_is_given_as_libsvm_is_recognised(write: Write, tmp_path: Path) -> None:
-    with refused("this looks like CSV: 'label,qid,a,b'; use --format csv", line=1):
+    with refused("CSV", "'label,qid,a,b'", "--format csv", line=1):
         read_libsvm(write(HEAD + "1,1,2,3\n"), format="libsvm")
-    with refused("this looks like TSV", line=1):
+    with refused("TSV", "--format tsv", line=1):
         read_libsvm(write("label\tqid\ta\n1\t1\t2\n"), format="libsvm")
-    with refused("this looks like CSV: '1,17,0.5'; use --format csv", line=1):
+    with refused("'1,17,0.5'", "--format csv", line=1):
         read_libsvm(write("1,17,0.5\n"), format="libsvm")
     parquet.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
     with refused("a Parquet file", "--format parquet"):
@@ -519,7 +519,7 @@ def test_a_text_holds_numbers_where_the_categories_are_numbers(write: Write, tmp
     years = pa.array([2020, 2010]).dictionary_encode()
     feather.write_feather(pa.table({"label": [1, 0], "qid": [1, 1], "year": years}), str(tmp_path / "t.feather"))
     train = RankingDataset.read(tmp_path / "t.feather")
-    with pytest.warns(DataWarning, match=r"1 value of a category that the training data does not know \(1990.0\)"):
+    with pytest.warns(DataWarning, match=r"1 value.* of a category .*\(1990.0\)"):
         later = RankingDataset.read(write("label,qid,year\n1,7,2010\n1,7,2020.0\n1,7,1990\n1,7,\n"), like=train)
     np.testing.assert_array_equal(later.features[:, 0], [1, 0, math.nan, math.nan])
     with pytest.raises(DataError, match="contains 'new', a category that is text"):
@@ -590,9 +590,7 @@ def test_categories_of_later_files_have_the_codes_of_the_training(write: Write, 
     train = RankingDataset.read(write(text, "train.csv"), categorical=["colour"])
     assert train.features.tolist()[2:] == CODES[2:]
     later = write("label,qid,colour\n1,9,green\n0,9, red\n1,9,pink\n0,9,pink\n", "later.csv")
-    with pytest.warns(
-        DataWarning, match=r"2 values of a category that .* does not know \('pink'\); they are treated as missing"
-    ):
+    with pytest.warns(DataWarning, match=r"2 values of a category .*\('pink'\); they are treated as missing"):
         data = RankingDataset.read(later, like=train)
     np.testing.assert_array_equal(data.features, np.array([[2], [0], [math.nan], [math.nan]], np.float32))
     assert data.categories == train.categories

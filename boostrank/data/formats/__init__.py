@@ -1,1 +1,1 @@
-"""Formats of ranking data, one module each, found by their `SPEC` (`boostrank.data.source.FORMATS`)."""
+"""Formats of ranking data, found by the `SPEC` or `SPECS` of each module (`boostrank.data.source.FORMATS`)."""

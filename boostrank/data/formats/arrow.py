@@ -1,25 +1,80 @@
-"""Arrow files: Feather 2, IPC files and streams."""
+"""Arrow files (Feather 2, IPC files and streams) and Parquet files, read as record batches of the requested columns."""
 
 from __future__ import annotations
 
+import os
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from boostrank.data.columnar import ColumnarSource
-from boostrank.data.source import Format
-from boostrank.data.tables import arrow
+import numpy as np
 
-FILE, STREAM = b"ARROW1", b"\xff\xff\xff\xff"
+from boostrank.core.errors import FileFormatError
+from boostrank.data.source import File, Format, OneSource, format_by_magic
+from boostrank.data.tables import Batch, TableSource, arrow, is_number, is_text
+from boostrank.options import typed_names
+from boostrank.records import from_json
+
+_FEATHER_1, _FILE, _STREAM = b"FEA1", b"ARROW1", b"\xff\xff\xff\xff"
+
+
+class ColumnarSource(TableSource):
+    """Source of files of record batches. Formats define how to open one."""
+
+    by_row = True
+    unused = (*TableSource.unused, "missing_tokens")
+    name = ""
+
+    @abstractmethod
+    def open_batches(self, file: Any) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
+        """Return the schema, the number of rows (None if unknown), and a function: (positions, rows) -> batches."""
+
+    def open_file(self, one: OneSource, max_bytes: int | None) -> ColumnarFile:
+        if not isinstance(one, (str, os.PathLike)) or one == "-" or (os.path.exists(one) and not os.path.isfile(one)):
+            name = "<stdin>" if one == "-" else str(getattr(one, "name", one))
+            raise FileFormatError("such files need random access: save it to disk first", file=name)
+        return ColumnarFile(os.fspath(one), max_bytes)
+
+    def begin(self, file: ColumnarFile) -> None:
+        pa, reading = arrow(), self.reading
+        try:
+            _check_magic(file.handle, file.name, self)
+            file.header, file.rows, file.batches = self.open_batches(file.handle)
+            schema, names = file.header, file.header.names
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise FileFormatError(f"the file cannot be read: {' '.join(str(error).split())}", file=file.name) from None
+        if file.rows is not None and file.rows < 0:
+            raise FileFormatError(f"the file is damaged: it declares {file.rows:,} rows", file=file.name)
+        declared, of_pandas = {one.name for one in schema if pa.types.is_dictionary(one.type)}, _of_pandas(schema)
+        if self.columns is None:
+            self.ordered = _ordered(schema, of_pandas)
+        columns = self.choose(names, file.name, file.path, declared | of_pandas.keys())
+        if reading.lenient and reading.space is None:
+            text = [place for place in columns.places if is_text(schema.field(place).type)]
+            columns = self.with_text(columns, {one: (0, 0) for one in text if one not in columns.coded}, 0, file.name)
+        numbers, texts = columns.needed(reading)
+        file.places = sorted({*numbers, *texts, *(range(len(names)) if reading.whole else ())})
+        for place in columns.places:
+            _check_type(schema.field(place), place in columns.coded, file.name)
+        file.columns = columns
+
+    def batch(self, file: Any, chunk: Any) -> Batch:
+        arrays, rows = chunk
+        return Batch(file, np.arange(1, rows + 1), rows, arrays, size=sum(array.nbytes for array in arrays.values()))
+
+    def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Any]:
+        rows = arrow().RecordBatch.from_arrays(list(batch.arrays.values()), schema=batch.file.header)
+        return rows, rows.schema, batch.lines
 
 
 class ArrowSource(ColumnarSource):
-    """Source of Arrow files; see `Source`."""
+    """Source of Arrow files."""
 
     name = "Arrow"
 
     def open_batches(self, file: Any) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
         ipc = arrow(".ipc")
-        is_stream = bytes(file.read(len(STREAM))) == STREAM
+        is_stream = bytes(file.read(len(_STREAM))) == _STREAM
         file.seek(0)
         schema = (ipc.open_stream if is_stream else ipc.open_file)(file).schema
 
@@ -36,11 +91,129 @@ class ArrowSource(ColumnarSource):
         return schema, None, batches
 
 
-SPEC = Format(
-    "arrow",
-    ArrowSource,
-    (".arrow", ".feather", ".ipc", ".arrows"),
-    aliases=("feather", "ipc"),
-    begins=(FILE, STREAM),
-    is_table=True,
+class ParquetSource(ColumnarSource):
+    """Source of Parquet files, read page by page."""
+
+    name = "Parquet"
+
+    def open_batches(self, file: Any) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
+        parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
+        schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
+
+        def batches(places: list[int], count: int) -> Iterator[Any]:
+            yield from parquet.iter_batches(batch_size=count, columns=[schema.names[place] for place in places])
+
+        return schema, rows, batches
+
+
+class ColumnarFile(File):
+    """An open file of record batches."""
+
+    places: list[int]
+    batches: Callable[[list[int], int], Iterator[Any]]
+
+    def __init__(self, path: str, max_bytes: int | None) -> None:
+        try:
+            super().__init__(path, path)
+            self.handle = arrow().OSFile(path, "rb")
+        except OSError as error:
+            raise FileFormatError(str(error.strerror or error), file=path) from None
+        self.size, self._max_bytes = self.total or 0, max_bytes
+
+    def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Any]]:
+        """Yield the batches in order; each is read when the iterator advances."""
+        rows, pa = max(1, chunk_bytes // (4 * max(1, len(self.places)))), arrow()
+        names = [self.header.names[place] for place in self.places]
+        done = 0
+        try:
+            for batch in self.batches(self.places, rows):
+                batch.validate()  # check buffer lengths before anything reads them, even for their total size
+                self.text_bytes += batch.nbytes
+                if self._max_bytes is not None and self.text_bytes > self._max_bytes:
+                    raise FileFormatError(f"the columns have more than max_bytes={self._max_bytes:,}", file=self.name)
+                arrays = {place: batch.column(name) for place, name in zip(self.places, names, strict=True)}
+                for first in range(0, batch.num_rows, rows):
+                    part = {place: array.slice(first, rows) for place, array in arrays.items()}
+                    chunk = part, min(rows, batch.num_rows - first)
+                    self.done = self.size * done // self.rows if self.rows else self.size
+                    yield lambda _, chunk=chunk: chunk  # type: ignore[misc]
+                done += batch.num_rows
+        except (pa.ArrowException, OSError) as error:
+            words = " ".join(str(error).split())
+            raise FileFormatError(f"the file is damaged after row {done:,}: {words}", file=self.name) from None
+
+    def close(self) -> None:
+        """Close the file and release the memory of its batches."""
+        self.handle.close()
+        arrow().default_memory_pool().release_unused()
+
+
+def _check_magic(file: Any, name: str, source: ColumnarSource) -> None:
+    """Refuse a file of another format."""
+    head = bytes(file.read(8))
+    file.seek(0)
+    found = format_by_magic(head)
+    if head.startswith(_FEATHER_1):
+        raise FileFormatError("Feather files of version 1 are not supported; save it as version 2", file=name)
+    if found is None:
+        raise FileFormatError(f"not a {source.name} file: wrong magic number", file=name)
+    if found.source is not type(source):
+        raise FileFormatError(f"this is a {found.name} file; use --format {found.name}", file=name)
+
+
+def _of_pandas(schema: Any) -> dict[str, dict[str, Any]]:
+    """Return columns that were categorical in pandas, whatever their Arrow type, with pandas' metadata."""
+    try:
+        columns = from_json((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
+        found = {one["name"]: one.get("metadata") for one in columns if one.get("pandas_type") == "categorical"}
+        return {name: one if isinstance(one, dict) else {} for name, one in found.items() if name in schema.names}
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return {}
+
+
+def _ordered(schema: Any, of_pandas: dict[str, dict[str, Any]]) -> dict[str, int | None]:
+    """Return columns of ordered categories -> number of categories; None if unknown, -1 if the file lacks their order.
+
+    As in frames, the order of polars has no meaning.
+    """
+    kept = {
+        one.name
+        for one in schema
+        if getattr(one.type, "ordered", False) and not any(key.startswith(b"_PL_") for key in one.metadata or ())
+    }
+    noted = {name: one.get("num_categories") for name, one in of_pandas.items() if one.get("ordered")}
+    return dict.fromkeys(kept) | {name: n if name in kept else -1 for name, n in noted.items()}
+
+
+def _check_type(column: Any, is_coded: bool, file: str) -> None:
+    """Refuse a feature that is neither numeric nor, if it is categorical, text or numbers except decimals."""
+    types, kind = arrow().types, column.type
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    if is_number(kind) and not is_coded:
+        return
+    if is_coded and not types.is_decimal(value) and (is_text(value) or is_number(value)):
+        return
+    drop = f"--drop {typed_names(column.name)} leaves it out"
+    what = f"is of type {kind}"
+    if is_coded:
+        what += ", but categories must be text"
+    elif types.is_dictionary(kind):
+        what = "contains categories, but the model or its training data has numbers there"
+    elif is_text(kind):
+        what = f"contains text: --categorical {typed_names(column.name)} reads it as categories"
+    elif types.is_temporal(kind):
+        what = f"contains times ({kind}): convert it to numbers, such as days since a date"
+    raise FileFormatError(f"column {column.name!r} {what}; {drop}", file=file)
+
+
+SPECS = (
+    Format("parquet", ParquetSource, (".parquet", ".pq", ".parq"), begins=(b"PAR1",), is_table=True),
+    Format(
+        "arrow",
+        ArrowSource,
+        (".arrow", ".feather", ".ipc", ".arrows"),
+        aliases=("feather", "ipc"),
+        begins=(_FILE, _STREAM),
+        is_table=True,
+    ),
 )

@@ -1,7 +1,6 @@
-"""CSV and other delimited text with a header; cells may be quoted, but may not span lines.
+"""CSV and TSV with a header. Cells may be quoted, but must not span lines.
 
-pyarrow reads a chunk of lines at a time. If it fails, the chunk is read again line by line to find and explain the
-invalid rows.
+pyarrow reads a chunk of lines at a time. If it fails, the chunk is read line by line to explain the invalid rows.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ import csv
 import math
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,64 +17,41 @@ import numpy as np
 from boostrank.core.errors import FileFormatError
 from boostrank.data.blocks import Fault
 from boostrank.data.columns import Columns
-from boostrank.data.source import Format, OneSource
-from boostrank.data.tables import Cells, TableSource, arrow
-from boostrank.data.text.files import HEAD, STAND_INS, Load, Text, TextFile, open_text, separator_in, shown
+from boostrank.data.source import File, Format, OneSource
+from boostrank.data.tables import Batch, TableSource, arrow
+from boostrank.data.text import files as text_files
+from boostrank.data.text.files import STAND_INS, Text, TextFile, open_text, separator_in, shown
 from boostrank.options import typed_names
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
-_INF = re.compile(r"([+-]?)inf(?:inity)?", re.IGNORECASE)
-_WRITTEN = re.compile(r"[+-]?[$€£]? ?(\d+|\d{1,3}([,'_ ]\d{3})+)([.,]\d+)? ?[%$€£]?")
-"""Numbers as people write them: 0,5  1,234.5  12%  $3."""
+_INF = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+_WRITTEN = re.compile(r"[+-]?[$€£]? ?(\d+|\d{1,3}([,'_ ]\d{3})+)([.,]\d+)? ?[%$€£]?")  # 0,5  1,234.5  12%  $3
 _TRUTH = frozenset((b"True", b"true", b"TRUE", b"False", b"false", b"FALSE"))
 _LIBSVM = re.compile(rb"[+-]?[\d.]\S*[ \t]+(qid:\S+|\d+:\S+)")
-_LONE_RETURN = "carriage return without a line feed: convert the file (tr '\\r' '\\n')"
-
-
-class CsvFile:
-    """Text after its header, whose chunks know the columns; as `boostrank.data.source.File`."""
-
-    def __init__(self, file: TextFile, columns: Columns, header: bytes) -> None:
-        self._file, self.columns, self.header = file, columns, header
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._file, name)
-
-    def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], tuple[Text, CsvFile]]]:
-        """Yield the chunks in order."""
-        for load in self._file.loads(chunk_bytes):
-            yield partial(self._load, load)
-
-    def _load(self, load: Load, buffer: bytearray | None) -> tuple[Text, CsvFile]:
-        return load(None), self
 
 
 class CsvSource(TableSource):
-    """Source of comma-separated text with a header; see `Source`."""
+    """Source of comma-separated text with a header."""
 
     delimiter = ","
     header_lines = 1
 
-    def open_file(self, one: OneSource, max_bytes: int | None) -> CsvFile:
-        file = open_text(one, max_bytes)
-        try:
-            line, newline, _ = file.head.partition(b"\n")
-            if not newline and len(file.head) >= HEAD:
-                words = f"the first line exceeds {HEAD >> 10} KiB: is this a table?"
-                raise FileFormatError(words, file=file.name)
-            header = _header(line.removesuffix(b"\r"), self.delimiter, file.name)
-            columns = self.choose(header, file.name, file.path)
-            columns = self.with_text(columns, *self._text_in(file.head, columns), file.name)
-            file.skip(len(line) + len(newline))
-            return CsvFile(file, columns, line + b"\n")
-        except BaseException:
-            file.close()
-            raise
+    def open_file(self, one: OneSource, max_bytes: int | None) -> TextFile:
+        return open_text(one, max_bytes)
 
-    def cells(self, load: Callable[[Any], Any]) -> Cells:
-        text, file = load(None)
-        columns: Columns = file.columns
+    def begin(self, file: TextFile) -> None:
+        line, newline, _ = file.head.partition(b"\n")
+        if not newline and len(file.head) >= text_files.HEAD:
+            words = f"the first line exceeds {text_files.HEAD >> 10} KiB: is this a table?"
+            raise FileFormatError(words, file=file.name)
+        columns = self.choose(_header(line.removesuffix(b"\r"), self.delimiter, file.name), file.name, file.path)
+        file.columns = self.with_text(columns, *self._text_in(file.head, columns), file.name)
+        file.header = line + b"\n"
+        file.skip(len(line) + len(newline))
+
+    def batch(self, file: File, chunk: Any) -> Batch:
+        text, columns = chunk, file.columns
         numbers, texts = columns.needed(self.reading)
         array = np.frombuffer(text.buffer, np.uint8, text.size, text.start)
         table = self._table(text, array, len(columns.header), numbers, texts) if text.size else None
@@ -89,23 +64,22 @@ class CsvSource(TableSource):
                 blank = (stops == starts) | ((stops == starts + 1) & (np.append(array, 0)[starts] == 13))
                 lines = lines[~blank]
             arrays = {place: table.column(str(place)).combine_chunks() for place in (*numbers, *texts)}
-            found = Cells(file.name, columns, lines.astype(np.int64), n_lines, arrays)
+            found = Batch(file, lines.astype(np.int64), n_lines, arrays)
         if table is None or lines.size != table.num_rows:
-            found = self._line_by_line(text, file.name, columns, numbers, texts)
+            found = self._line_by_line(text, file, numbers, texts)
         for place in texts:
             found.arrays[place] = self._trimmed(found.arrays[place], place, columns)
         found.unterminated, found.size = text.unterminated, text.size
         return found
 
-    def written(self, chunk: Any, cells: Cells) -> tuple[Any, Any, Any]:
-        text, file = chunk
-        view, ends = text.lines()
-        return view, file.header, ends[cells.lines - 1]
+    def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Any]:
+        view, ends = chunk.lines()
+        return view, batch.file.header, ends[batch.lines - 1]
 
     def _text_in(self, head: bytes, columns: Columns) -> tuple[dict[int, tuple[int, int]], int]:
-        """Find text features in the first rows: position -> (values, cells), and the first line with text."""
+        """Return {position: (number of values, number of cells)} of text features, and the first line with text."""
         found, line = {}, 0
-        raw_lines = head.split(b"\n")[1 : -1 if len(head) >= HEAD else None]
+        raw_lines = head.split(b"\n")[1 : -1 if len(head) >= text_files.HEAD else None]
         rows = [self._row(raw.removesuffix(b"\r"), len(columns.header))[1] for raw in raw_lines]
         for place in columns.places if self.reading.space is None and not self.reading.skip else ():
             cells = {i: row[place].strip() for i, row in enumerate(rows, 2) if row and row[place].strip()}
@@ -119,7 +93,7 @@ class CsvSource(TableSource):
         return bool(self._number(word, "", True)[1]) and not _NUMBER.fullmatch(word) and not _WRITTEN.fullmatch(word)
 
     def _table(self, text: Text, array: Any, width: int, numbers: Sequence[int], texts: Sequence[int]) -> Any:
-        """Return an Arrow table with positions as column names; None if pyarrow fails."""
+        """Return an Arrow table whose column names are positions; None if pyarrow fails."""
         if np.any(array == 0) or np.any((array[:-1] == 13) & (array[1:] != 10)):
             return None
         pa, reader = arrow(), arrow(".csv")
@@ -147,23 +121,17 @@ class CsvSource(TableSource):
         except pa.ArrowInvalid:
             return None
 
-    def _line_by_line(
-        self, text: Text, file: str, columns: Columns, numbers: Sequence[int], texts: Sequence[int]
-    ) -> Cells:
+    def _line_by_line(self, text: Text, file: File, numbers: Sequence[int], texts: Sequence[int]) -> Batch:
         """Return the readable rows of a chunk, and record why the others are refused."""
-        pa = arrow()
+        pa, columns = arrow(), file.columns
         rows: list[list[str]] = []
         lines, faults = [], []
-        found = bytes(text.buffer[text.start : text.end]).split(b"\n")
-        raw_lines = found if text.unterminated else found[:-1]
+        raw_lines = text.split()
         for number, raw in enumerate(raw_lines, 1):
-            raw = raw.removesuffix(b"\r")
-            if not raw:
-                continue
-            words, row = self._row(raw, len(columns.header))
+            words, row = self._row(raw, len(columns.header)) if raw else ("", [])
             if words:
                 faults.append(Fault(number, words))
-            else:
+            elif raw:
                 rows.append(row)
                 lines.append(number)
         arrays: dict[int, Any] = {}
@@ -179,26 +147,26 @@ class CsvSource(TableSource):
                     stands = is_feature and word.encode().lower() in STAND_INS
                     faults.append(Fault(number, words, stand_in=(word, 0) if stands else None))
             arrays[place] = pa.array(values, pa.float64())
-        return Cells(file, columns, np.array(lines, np.int64), len(raw_lines), arrays, faults)
+        return Batch(file, np.array(lines, np.int64), len(raw_lines), arrays, faults)
 
     def _row(self, raw: bytes, width: int) -> tuple[str, list[str]]:
-        """Return the reason why a line is refused, or its cells."""
+        """Return the reason why a line is refused, or "" and its cells."""
         if b"\0" in raw:
-            return "NUL byte: the file is damaged, or not text", []
+            return text_files.NUL_BYTE, []
         if b"\r" in raw:
-            return _LONE_RETURN, []
+            return text_files.LONE_RETURN, []
         try:
             row = next(csv.reader([raw.decode()], delimiter=self.delimiter, strict=True))
         except UnicodeDecodeError:
             return "the line is not UTF-8: convert the file (iconv -f LATIN1 -t UTF-8)", []
         except csv.Error:
-            return 'a quote (") is not closed on its line: double it; cells cannot span lines', []
+            return 'a quote (") is not closed on its line: double the quote; cells cannot span lines', []
         if len(row) != width:
             return f"the row has {len(row):,} cells, but the first line has {width:,} names", []
         return "", row
 
     def _number(self, word: str, name: str, is_feature: bool) -> tuple[float, str]:
-        """Return the number in a cell (NaN if missing), or the reason why it is invalid."""
+        """Return the number in a cell, or NaN if it is missing, and the reason why it is invalid."""
         if not word or word in self.reading.missing_tokens or _NAN.fullmatch(word):
             return math.nan, ""
         cell = f"value {shown(word.encode())} of column {name!r}"
@@ -207,24 +175,23 @@ class CsvSource(TableSource):
             return (math.nan, f"{cell} exceeds the range of float64: rescale it") if math.isinf(value) else (value, "")
         if word.encode() in _TRUTH:
             return float(word.lower() == "true"), ""
-        infinite = _INF.fullmatch(word)
-        if infinite:
-            return float(infinite[1] + "inf"), ""
-        if word.encode().lower() in STAND_INS:
-            asks = f"--missing-token {shlex.quote(word)} reads it as one"
-            return math.nan, f"{cell} is not a number: if it stands for a missing value, {asks}"
+        if _INF.fullmatch(word):
+            return float(word), ""
         typed = typed_names(name)
-        if _WRITTEN.fullmatch(word):
+        if word.encode().lower() in STAND_INS:
+            words = f"if it stands for a missing value, --missing-token {shlex.quote(word)} reads it as one"
+        elif _WRITTEN.fullmatch(word):
             words = "write plain digits with a decimal point, without commas, blanks and units"
-            return math.nan, f"{cell} is not a number: {words}"
-        hint = f": --drop {typed} leaves the column out, --categorical {typed} reads categories"
-        hint = hint if is_feature else ": write a number, such as 0 to 4 for grades"
-        return math.nan, f"{cell} is not a number{hint}"
+        elif is_feature:
+            words = f"--drop {typed} leaves the column out, --categorical {typed} reads categories"
+        else:
+            words = "write a number, such as 0 to 4 for grades"
+        return math.nan, f"{cell} is not a number: {words}"
 
     def _trimmed(self, column: Any, place: int, columns: Columns) -> Any:
-        """Return text without surrounding blanks (columns of `pick` keep those of words); null if empty or missing.
+        """Return text without surrounding blanks, null if missing; columns of `pick` keep the blanks around words.
 
-        Categories become numbers if the training data have numeric categories, since text has no types.
+        Categories become numbers if those of the training data are numbers, since cells of text have no type.
         """
         pa, pc = arrow(), arrow(".compute")
         trimmed = pc.utf8_trim_whitespace(column)
@@ -249,26 +216,26 @@ class CsvSource(TableSource):
 
 
 def _header(line: bytes, delimiter: str, file: str) -> list[str]:
-    """Return the column names."""
+    """Return the column names in the first line."""
     if not line.strip():
-        words = "no rows: the file is empty" if not line else "the first line is blank: it must name the columns"
+        words = "the first line is blank: it must name the columns" if line else "no rows: the file is empty"
         raise FileFormatError(words, file=file)
     if _LIBSVM.match(line):
-        words = f"this looks like libsvm text (label qid:ID number:value ...): {shown(line)}; give --format libsvm"
+        words = f"the file seems to be libsvm text (label qid:ID number:value ...): {shown(line)}; pass --format libsvm"
         raise FileFormatError(words, file=file, line=1)
     try:
         text = line.decode()
     except UnicodeDecodeError:
         raise FileFormatError("the first line is not UTF-8", file=file, line=1) from None
     if "\r" in text:
-        raise FileFormatError(_LONE_RETURN, file=file, line=1)
+        raise FileFormatError(text_files.LONE_RETURN, file=file, line=1)
     if text.lower().startswith("sep="):
-        raise FileFormatError("Excel's line with the separator: `tail -n +2` leaves it out", file=file, line=1)
+        raise FileFormatError("the first line is Excel's separator: `tail -n +2` removes it", file=file, line=1)
     try:
         names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter, strict=True))]
     except csv.Error as error:
         raise FileFormatError(f"the first line cannot be split into names: {error}", file=file, line=1) from None
-    others = {",": "commas: give --format csv", "\t": "tabs: give --format tsv"} | {";": "semicolons: write commas"}
+    others = {",": "commas: pass --format csv", "\t": "tabs: pass --format tsv", ";": "semicolons: write commas"}
     for other, words in others.items():
         if len(names) == 1 and other != delimiter and other in text:
             raise FileFormatError(f"the columns seem to be separated by {words}", file=file, line=1)
@@ -276,7 +243,7 @@ def _header(line: bytes, delimiter: str, file: str) -> list[str]:
 
 
 class TsvSource(CsvSource):
-    """Source of tab-separated text with a header; see `Source`."""
+    """Source of tab-separated text with a header."""
 
     delimiter = "\t"
 

@@ -1,10 +1,9 @@
-"""libsvm text with query ids: the format of SVMrank, LETOR, MSLR, Yahoo and Istella.
+"""libsvm text with query ids, the format of SVMrank, LETOR, MSLR, Yahoo and Istella.
 
     2 qid:10 1:0.5 3:17 136:0.25 # any comment
 
-Ambiguous content is refused with file, line, column, token and remedy; suspicious content causes one `DataWarning` per
-kind. Values are the float32 nearest to Python's `float` of the token. Side files (`FILE.query` or `FILE.group`, sizes
-in rows) group rows without query ids.
+Values are the float32 nearest to Python's `float` of the token. Group sizes in `FILE.query` or `FILE.group` define the
+queries of rows without query ids.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from boostrank.data.blocks import BEYOND_FLOAT32, Block, Fault, fill_dense, fill
 from boostrank.data.options import NUMBERED, FeatureSpace, name_in, names_in_head, same_names, words_in
 from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.source import Format, OneSource, Reading, Source
+from boostrank.data.text import files as text_files
 from boostrank.data.text import parser as parse
-from boostrank.data.text.files import CELL, NUMBER, STAND_INS, Text, TextFile, open_text, separator_in, shown
+from boostrank.data.text.files import STAND_INS, Text, TextFile, open_text, separator_in, shown
 
 _PROBED_LINES = 64
 _INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}
 _REPEATED = {"stop": parse.REPEATED_STOP, "first": parse.REPEATED_FIRST, "last": parse.REPEATED_LAST}
-_NUMBER_END = re.compile(rb"[ \t\r\n#]")
+_NUMBER = re.compile(rb"[^ \t\r\n#]+")
 
-BUDGET = 12 << 20
-"""Bytes that a process parses this way before it compiles the parser."""
+BUDGET = 12 << 20  # bytes that a process parses by `parse_plain` before it compiles the parser
 
 _PLAIN_NUMBER = rb"-?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?"
 _ROW = re.compile(rb"%b qid:(0|[1-9][0-9]{0,17})(?: [0-9]{1,9}:%b)* *" % (_PLAIN_NUMBER, _PLAIN_NUMBER))
@@ -47,53 +46,40 @@ _TO_TABLE = (
     ".fillna(0).to_csv(sys.argv[2], index=False)"
 )
 
+# Code of the parser, pattern of the token, and message. The first match is used.
 _RULES = (
     (parse.LABEL, rb"(?i)[+-]*(nan|inf|infinity)\Z", "label {token} is not finite"),
-    (parse.LABEL, NUMBER.pattern, "label {token} exceeds the range of float64"),
+    (parse.LABEL, text_files.NUMBER.pattern, "label {token} exceeds the range of float64"),
     (parse.LABEL, rb"qid:|\d+:", "the row starts with {token}: its label is missing"),
     (parse.LABEL, rb".*,", "label {token} is not a single number; several labels per row are not supported"),
     (parse.LABEL, rb"", "label {token} is not a number"),
-    (
-        parse.NO_QID,
-        rb"",
-        "the row has no qid: write qid:ID after the label (or, for all rows, group sizes in FILE.query)",
-    ),
-    (
-        parse.UNEXPECTED_QID,
-        rb"",
-        "{token}: the first rows of the file have no qid; either all rows must have one, or none",
-    ),
-    (parse.QID, rb"qid:\Z", "qid: has no id after the colon"),
-    (parse.QID, rb".*#", "qid {value}: put a blank before the comment, or take '#' out of the id"),
-    (parse.QID, rb"qid:" + NUMBER.pattern, "qid {value} is not an integer; ids must be integers or text"),
+    (parse.NO_QID, rb"", "the row has no qid; write qid:ID after the label, or write group sizes to FILE.query"),
+    (parse.UNEXPECTED_QID, rb"", "the row has {token}, but the first rows have no qid; all rows or none need one"),
+    (parse.QID, rb"qid:\Z", "qid: is not followed by an id"),
+    (parse.QID, rb".*#", "qid {value} contains '#'; put a blank before a comment, or remove '#' from the id"),
+    (parse.QID, rb"qid:" + text_files.NUMBER.pattern, "qid {value} is not an integer; ids must be integers or text"),
     (parse.QID, rb"", "qid {value} contains control characters, or is not UTF-8"),
-    (parse.FEATURE, rb"qid:", "{token}: a second qid in the row, or not directly after the label"),
-    (parse.FEATURE, rb"[^:]*\Z", "{token} is not number:value (no colon)"),
-    (parse.FEATURE, rb":", "{token}: no feature number before the colon"),
+    (parse.FEATURE, rb"qid:", "{token} is the second qid of the row, or does not follow the label"),
+    (parse.FEATURE, rb"[^:]*\Z", "{token} has no colon; expected number:value"),
+    (parse.FEATURE, rb":", "{token} has no feature number before the colon"),
     (parse.FEATURE, rb"-\d+:", "feature number {number} is negative"),
     (parse.FEATURE, rb"", "feature number {number} is not a whole number"),
-    (parse.ZERO_ID, rb"", "feature 0 in a 1-based file; use --zero-based true if it is 0-based"),
+    (parse.ZERO_ID, rb"", "feature 0 occurs in a 1-based file; use --zero-based true if the file is 0-based"),
     (parse.LARGE_ID, rb"", "feature number {number} is above {most:,}; raise --max-feature if it is correct"),
     (parse.DUPLICATE, rb"", "feature {feature} occurs twice in the row; --repeated first (or last) keeps one"),
-    (parse.DESCENDING, rb"", "feature {feature} follows a larger number; --strict needs ascending ones"),
-    (parse.INCOMPLETE, rb"", "{token}: the last line ends inside a number, without a newline: the file is truncated"),
+    (parse.DESCENDING, rb"", "feature {feature} follows a larger number; --strict requires ascending numbers"),
+    (parse.INCOMPLETE, rb"", "the last line ends inside {token}, without a newline: the file is truncated"),
     (parse.INFINITE, rb"", "value {value} of feature {feature} is infinite; use --inf keep or --inf missing"),
     (parse.OVERFLOW, rb"", "value {value} of feature {feature} " + BEYOND_FLOAT32),
     (parse.VALUE, rb"[^:]*:\Z", "feature {feature} has no value after the colon"),
-    (
-        parse.VALUE,
-        rb".*:[+-]?\d+,\d+\Z",
-        "value {value} of feature {feature} is not a number: write a decimal point, not a comma",
-    ),
+    (parse.VALUE, rb".*:[+-]?\d+,\d+\Z", "value {value} of feature {feature} is not a number; write a decimal point"),
     (parse.VALUE, rb"", "value {value} of feature {feature} is not a number"),
 )
-"""Code of the parser, pattern of the token, words: the first that fits."""
-
 _spent = 0
 
 
 class Scratch:
-    """Reusable output buffers of the parser, sized by the text."""
+    """Reusable output buffers of the parser for a text of `size` bytes."""
 
     def __init__(self, size: int, options: Int64Array) -> None:
         rows = size // (8 if options[parse.EXPECT_QID] else 2) + 2  # the shortest rows are "0 qid:1\n" and "0\n"
@@ -113,7 +99,7 @@ class Scratch:
 
 
 def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
-    """Parse small, regular text as `parse_lines`, which takes longer to compile; return False for other text."""
+    """Parse small and regular text as `parse_lines` does, without compiling it. Return False for other text."""
     global _spent
     if _spent + source.size > BUDGET or parse.parse_lines.at_hand:
         return False
@@ -148,188 +134,106 @@ def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
         or (zero.size and options[parse.REFUSE_ZERO_ID] == 1)
     ):
         return False
-    queries = np.array(found, np.int64)
-    first = np.flatnonzero(np.diff(queries, prepend=queries[0] - 1))
     rows, cells, state = len(lines), ids.size, out.state
     out.labels[:rows], out.row_ends[:rows] = labels + 0.0, ends
     out.lines[:rows] = np.arange(1, rows + 1)
     out.ids[:cells], out.values[:cells] = ids, values
-    out.runs[: first.size] = 0
-    out.runs[: first.size, slots.RUN_ROW], out.runs[: first.size, slots.RUN_LINE] = first, first + 1
-    out.runs[: first.size, slots.RUN_IS_INTEGER], out.runs[: first.size, slots.RUN_ID] = 1, queries[first]
-    state[slots.ROWS], state[slots.LINES], state[slots.CELLS], state[slots.RUNS] = rows, rows, cells, first.size
+    runs, _ = slots.runs_of(np.array(found, np.int64), out.lines)
+    out.runs[: len(runs)] = runs
+    state[slots.ROWS], state[slots.LINES], state[slots.CELLS], state[slots.RUNS] = rows, rows, cells, len(runs)
     state[slots.BEYOND] = np.count_nonzero(ids > options[parse.LIMIT])
     state[slots.TOP_ID], state[slots.TOP_LINE] = top, np.searchsorted(ends, ids.argmax(), "right") + 1
     state[slots.ZERO_LINE] = np.searchsorted(ends, zero[0], "right") + 1 if zero.size else 0
     return True
 
 
-def _names_of(runs: Int64Array, text: Text) -> dict[int, bytes]:
-    """Return run -> query id, if it is no integer."""
-    numbers = np.flatnonzero(runs[:, slots.RUN_IS_INTEGER] == 0).tolist()
-    return {i: bytes(text.buffer[runs[i, slots.RUN_START] : runs[i, slots.RUN_END]]) for i in numbers}
-
-
-def _python_float(buffer: bytearray, at: int) -> float:
-    end = _NUMBER_END.search(buffer, at)
-    assert end is not None  # the padding ends every number
-    return float(buffer[at : end.start()])
-
-
-def fault_of(
-    bad: Sequence[int],
-    text: Text,
-    *,
-    max_feature: int = 0,
-    like_training: bool = False,
-    of_model: tuple[int, int] | None = None,
-) -> Fault:
-    """Return the reason why a row is refused, with its byte position.
-
-    Args:
-        bad: N_BAD numbers of the parser.
-        like_training: whether the training data define the first feature number.
-        of_model: numbers of the model's first and last feature, for scoring.
-    """
-    begin, code, feature = bad[parse.BAD_LINE_START], bad[parse.BAD_CODE], bad[parse.BAD_ID]
-    end = text.buffer.index(b"\n", begin)
-    line, at = bytes(text.buffer[begin:end]), bad[parse.BAD_TOKEN] - begin
-    token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
-    general = _general(line[at:] if code == parse.COMMENT else token, code)
-    if general is not None:
-        return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1)
-    token = token.split(b"#", 1)[0].removesuffix(b"\r") if code != parse.QID else token.removesuffix(b"\r")
-    number, _, value = token.partition(b":")
-    parts = {"token": shown(token), "number": shown(number), "value": shown(value), "feature": feature}
-    words = next(words for of, like, words in _RULES if of == code and re.match(like, token))
-    words = words.format(**parts, most=max_feature)
-    stand_in = None
-    if code == parse.VALUE and value.lower() in STAND_INS:
-        stand_in = value.decode(), at + len(number) + 2
-        words += f": if it stands for a missing value, --missing-token {shlex.quote(stand_in[0])} reads it as one"
-    if code != parse.INCOMPLETE and end >= text.end and at + len(token) >= len(line.rstrip()):
-        words += "; the last line has no newline: the file may be truncated"
-    if code == parse.DUPLICATE:
-        places = [m.start(1) for m in re.finditer(rb"[ \t](0*%d):" % feature, line)]
-        at = places[1] if len(places) > 1 else at
-    if code == parse.LARGE_ID and of_model is not None:
-        words = f"feature {feature}, but the model has the features {of_model[0]} to {of_model[1]}"
-        if feature == of_model[1] + 1 and of_model[0] == 0:
-            words += ": does the file count from 1? It must count from 0, like the model's files"
-        else:
-            words += ": do the data match its training data?"
-    if code == parse.ZERO_ID:
-        zero = re.search(rb"[ \t](0+):", line)
-        at = zero.start(1) if zero else at
-        if like_training:
-            words = (
-                "feature 0: the file counts from 0, but the training data from 1 (the default of arrays); "
-                "use --zero-based true if the training data was an array"
-            )
-    return Fault(bad[parse.BAD_LINE], words, at + 1, stand_in)
-
-
 def _general(rest: bytes, code: int) -> tuple[str, int] | None:
-    """Return errors of bytes that are invalid anywhere, with their place."""
+    """Return the message about bytes that are invalid anywhere, and their position; None if there are none."""
     if b"\0" in rest:
-        return "NUL byte: the file is damaged, or not text", rest.index(b"\0")
-    if rest.startswith(b"\xef\xbb\xbf"):
-        return "byte order mark inside the file, perhaps from concatenated files; remove it", 0
-    lone = re.search(rb"\r(?!\Z)", rest)
-    if lone:
-        words = (
-            "carriage return without a line feed: the lines end in CR alone (convert: tr '\\r' '\\n') or the file is "
-        )
-        return words + "damaged", lone.start()
+        return text_files.NUL_BYTE, rest.index(b"\0")
+    if rest.startswith(text_files.BYTE_ORDER_MARK):
+        return "the line contains a byte order mark, perhaps from concatenated files; remove it", 0
+    if lone := re.search(rb"\r(?!\Z)", rest):
+        return text_files.LONE_RETURN, lone.start()
     if code not in (parse.QID, parse.COMMENT) and not rest.isascii():
-        return f"{shown(rest)} has characters outside ASCII: numbers are written with 0-9", 0
+        return f"{shown(rest)} has characters outside ASCII; write numbers with the digits 0-9", 0
     return None
 
 
 def check_no_names(head: bytes, file: str) -> None:
-    """Refuse feature names in place of numbers, `bm25:0.3`, with a command that makes a table."""
-    lines = enumerate(head.split(b"\n"), 1)
-    number, line = next(
-        ((i, line) for i, line in lines if line.strip() and not line.lstrip().startswith(b"#")), (0, b"")
-    )
-    cells = [cell for cell in line.split(b"#")[0].split()[1:] if not cell.startswith(b"qid:")]
-    if cells and all(map(_NAMED.fullmatch, cells)):
-        source, target = (shlex.quote(name) for name in (file, f"{file}.csv"))
-        words = f"{shown(cells[0])}: libsvm text needs feature numbers, but tables have names: python -c '{_TO_TABLE}' "
-        raise FileFormatError(f"{words}{source} {target} writes one", file=file, line=number)
+    """Refuse feature names in place of numbers, such as `bm25:0.3`, and suggest a command that writes a table."""
+    lines = enumerate((line.split(b"#")[0].split() for line in head.split(b"\n")), 1)
+    number, row = next(((i, row) for i, row in lines if row), (0, []))
+    pairs = [pair for pair in row[1:] if not pair.startswith(b"qid:")]
+    if pairs and all(map(_NAMED.fullmatch, pairs)):
+        command = f"python -c '{_TO_TABLE}' {shlex.quote(file)} {shlex.quote(file + '.csv')}"
+        words = f"{shown(pairs[0])} has a name, but libsvm text has feature numbers; to write a table, run {command}"
+        raise FileFormatError(words, file=file, line=number)
 
 
 def check_no_table(head: bytes, file: str) -> None:
     """Refuse a table that was passed as libsvm text."""
     found, line = separator_in(head), head.partition(b"\n")[0]
-    if not found and b"," in line and not CELL.search(line) and not line.lstrip().startswith(b"#"):
+    if not found and b"," in line and not text_files.CELL.search(line) and not line.lstrip().startswith(b"#"):
         is_csv = len(line.strip().split(b",")) > 2 and b" " not in line.strip()
         found = b"," if is_csv else b""
     if found:
         kind = "csv" if found == b"," else "tsv"
-        words = f"this looks like {kind.upper()}: {shown(line)}; use --format {kind}"
+        words = f"the file seems to be {kind.upper()}: {shown(line)}; use --format {kind}"
         raise FileFormatError(words, file=file, line=1)
 
 
 class LibsvmSource(Source):
-    """Source of libsvm text; see `Source`."""
+    """Source of libsvm text."""
 
     unused = ("label", "qid", "weight", "id", "drop", "categorical")
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
-        space, zero_based = reading.space, reading.zero_based
-        if space is not None and reading.n_features is not None:
-            raise ParameterError("n_features and like exclude each other: the training data define the width")
-        if space is not None and space.index_base is not None:
-            if zero_based not in ("auto", "true" if space.index_base == 0 else "false"):
-                raise ParameterError(
-                    f"zero_based={zero_based} contradicts the training data, whose first feature has number "
-                    f"{space.index_base}: training and later files must count alike"
-                )
-            self.base = space.index_base
-        elif zero_based != "auto":
-            self.base = int(zero_based != "true")
-        else:  # without training data, the whole file decides
-            self.base = None if space is None else 1
         self._names: dict[int, str] = {}
+        self._free: list[tuple[bytearray | None, Scratch]] = []  # buffers that no thread uses
         super().__init__(files, reading)
-        self.options, self._about = self._chosen()
-        self._free: list[tuple[bytearray | None, Scratch]] = []  # of each thread
 
     def open_file(self, one: OneSource, max_bytes: int | None) -> TextFile:
-        file = open_text(one, max_bytes)
-        try:
-            self._names = same_names(self._names, names_in_head(file.head, file.name), file.name)
-            if not self._open:
-                check_no_table(file.head, file.name)
-                check_no_names(file.head, file.name)
-        except BaseException:
-            file.close()
-            raise
-        return file
+        return open_text(one, max_bytes)
+
+    def begin(self, file: TextFile) -> None:
+        self._names = same_names(self._names, names_in_head(file.head, file.name), file.name)
+        if len(self._open) == 1:
+            check_no_table(file.head, file.name)
+            check_no_names(file.head, file.name)
+            self._choose_options(file)
 
     @staticmethod
     def head_of(path: Any) -> bytes:
-        """Return the first bytes of a text, decompressed; b"" if unreadable, which the reader reports."""
+        """Return the first bytes of a text, decompressed; b"" if it cannot be read, which the reader reports."""
         try:
             with closing(open_text(path, None)) as file:
                 return file.head
         except BoostrankError:
             return b""
 
-    def _chosen(self) -> tuple[Int64Array, dict[str, Any]]:
-        """Return options of the compiled parser, and keywords of `fault_of`."""
-        reading, space, first = self.reading, self.reading.space, self.first
+    def _choose_options(self, first: TextFile) -> None:
+        """Set the number of the first feature and the options of the compiled parser."""
+        reading, space, zero_based = self.reading, self.reading.space, self.reading.zero_based
+        if space is not None and reading.n_features is not None:
+            raise ParameterError("n_features and like exclude each other: the training data define the features")
+        if zero_based != "auto":
+            self.base = int(zero_based != "true")
+        elif space is None:
+            self.base = None  # all rows decide
+        elif space.index_base is None:
+            self.base = int(not counts_from_zero(first.head))
+        else:
+            self.base = space.index_base
+        if space is not None and space.index_base not in (None, self.base):
+            words = f"the training data, whose first feature has number {space.index_base}; remove the option"
+            raise ParameterError(f"zero_based={zero_based} contradicts {words}")
         options = np.zeros(parse.N_OPTIONS, np.int64)
-        if space is not None and space.index_base is None and reading.zero_based == "auto":
-            self.base = int(not counts_from_zero(first.head))  # type: ignore[attr-defined]
         options[parse.MAX_ID] = options[parse.LIMIT] = reading.max_feature
         if space is not None and self.base is not None:
             options[parse.LIMIT] = self.base + self._width(space) - 1
-        about: dict[str, Any] = {"like_training": space is not None, "max_feature": reading.max_feature}
         if reading.rows_alone:  # refuse features that the model does not have
             options[parse.MAX_ID] = options[parse.LIMIT]
-            about["of_model"] = self.base, int(options[parse.LIMIT])
         options[parse.REFUSE_ZERO_ID] = self.base == 1
         options[parse.INF] = _INF[reading.inf]
         options[parse.REPEATED] = _REPEATED[reading.repeated]
@@ -337,13 +241,12 @@ class LibsvmSource(Source):
         options[parse.SKIP] = reading.skip or reading.lenient
         options[parse.KEEP_COMMENTS] = reading.names
         # The beginning and the side files of the first file decide whether all rows or none have query ids.
-        probed = _first_rows(first.head)  # type: ignore[attr-defined]
-        has_qid = any(token.startswith(b"qid:") for row in probed for token in row[1:])
-        options[parse.EXPECT_QID] = has_qid or reading.whole or find_sidecar(first.path, GROUP_SUFFIXES) is None
-        options[parse.HEADS_ONLY] = reading.whole
-        return options, about
+        has_qid = any(token.startswith(b"qid:") for row in _first_rows(first.head) for token in row[1:])
+        self.has_qid = has_qid or reading.whole or find_sidecar(first.path, GROUP_SUFFIXES) is None
+        options[parse.EXPECT_QID], options[parse.HEADS_ONLY] = self.has_qid, reading.whole
+        self.options = options
 
-    def parse(self, load: Callable[[Any], Any]) -> Block:
+    def parse(self, file: Any, load: Callable[[Any], Any]) -> Block:
         try:
             buffer, scratch = self._free.pop()
         except IndexError:
@@ -378,14 +281,14 @@ class LibsvmSource(Source):
             if not undecided.size:
                 break
             known_at = np.union1d(known_at, undecided)
-            known = np.array([_python_float(text.buffer, int(p)) for p in known_at])
+            known = np.array([float(_NUMBER.match(text.buffer, p)[0]) for p in known_at.tolist()])  # type: ignore[index]
         return self._block(text, scratch, tokens)
 
     def _block(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
         counts = scratch.state[: slots.N_STATE].copy()
         rows, bad = int(counts[slots.ROWS]), int(counts[slots.BAD_ROWS])
         described = scratch.bad[: min(bad, slots.BAD_KEPT)].tolist()
-        faults = [fault_of(one, text, **self._about) for one in described]
+        faults = [self._fault(one, text) for one in described]
         stand_ins = {one.stand_in[0]: (one.line, one.stand_in[1]) for one in reversed(faults) if one.stand_in}
         if self.reading.lenient and stand_ins:  # parse again with these words as missing values
             again = self._parse(text, scratch, [*tokens, *stand_ins])
@@ -395,7 +298,8 @@ class LibsvmSource(Source):
         block = Block(scratch.labels[:rows].copy(), counts, scratch.lines[:rows].copy(), bad=faults, size=text.size)
         block.unterminated = text.unterminated
         block.runs = scratch.runs[: counts[slots.RUNS]].copy()
-        block.names = _names_of(block.runs, text)
+        for i in np.flatnonzero(block.runs[:, slots.RUN_IS_INTEGER] == 0).tolist():
+            block.names[i] = bytes(text.buffer[block.runs[i, slots.RUN_START] : block.runs[i, slots.RUN_END]])
         if self.reading.whole:
             block.text, ends = text.lines()
             block.ends = ends[block.lines - 1]
@@ -407,8 +311,48 @@ class LibsvmSource(Source):
             block.words = words_in(text.buffer[text.start : text.end])
         return block
 
+    def _fault(self, bad: Sequence[int], text: Text) -> Fault:
+        """Return the reason why a row is refused, given the N_BAD numbers of the parser."""
+        begin, code, feature = bad[parse.BAD_LINE_START], bad[parse.BAD_CODE], bad[parse.BAD_ID]
+        end = text.buffer.index(b"\n", begin)
+        line, at = bytes(text.buffer[begin:end]), bad[parse.BAD_TOKEN] - begin
+        token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
+        general = _general(line[at:] if code == parse.COMMENT else token, code)
+        if general is not None:
+            return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1)
+        token = token.split(b"#", 1)[0].removesuffix(b"\r") if code != parse.QID else token.removesuffix(b"\r")
+        number, _, value = token.partition(b":")
+        parts = {"token": shown(token), "number": shown(number), "value": shown(value), "feature": feature}
+        words = next(words for of, like, words in _RULES if of == code and re.match(like, token))
+        words = words.format(**parts, most=self.reading.max_feature)
+        stand_in = None
+        if code == parse.VALUE and value.lower() in STAND_INS:
+            stand_in = value.decode(), at + len(number) + 2
+            words += f": if it stands for a missing value, --missing-token {shlex.quote(stand_in[0])} reads it as one"
+        if code != parse.INCOMPLETE and end >= text.end and at + len(token) >= len(line.rstrip()):
+            words += "; the last line has no newline: the file may be truncated"
+        if code == parse.DUPLICATE:
+            places = [m.start(1) for m in re.finditer(rb"[ \t](0*%d):" % feature, line)]
+            at = places[1] if len(places) > 1 else at
+        if code == parse.LARGE_ID and self.reading.rows_alone:
+            last = int(self.options[parse.LIMIT])
+            words = f"feature {feature} occurs, but the model has the features {self.base} to {last}: "
+            if feature == last + 1 and self.base == 0:
+                words += "does the file count from 1? It must count from 0, like the model's files"
+            else:
+                words += "do the data match its training data?"
+        if code == parse.ZERO_ID:
+            zero = re.search(rb"[ \t](0+):", line)
+            at = zero.start(1) if zero else at
+            if self.reading.space is not None:
+                words = (
+                    "feature 0: the file counts from 0, but the training data from 1 (the default of arrays); "
+                    "use --zero-based true if the training data was an array"
+                )
+        return Fault(bad[parse.BAD_LINE], words, at + 1, stand_in)
+
     def _keep_cells(self, block: Block, scratch: Scratch) -> None:
-        """Store the cells in the block, dense or sparse, whichever is smaller."""
+        """Store the values in the block, dense or sparse, whichever is smaller."""
         limit, rows = int(self.options[parse.LIMIT]), block.n_rows
         width = min(int(block.counts[slots.TOP_ID]), limit) + 1
         named = int(block.counts[slots.CELLS] - block.counts[slots.BEYOND])
@@ -421,10 +365,6 @@ class LibsvmSource(Source):
         block.sparse = row_ends, zeroed(kept, np.int32), zeroed(kept, np.float32)
         block.sparse[1][:], block.sparse[2][:] = ids[:kept], values[:kept]
 
-    @property
-    def has_qid(self) -> bool:
-        return bool(self.options[parse.EXPECT_QID])
-
     def numbered_names(self, base: int = 1) -> Mapping[int, str]:
         given: Any = self.reading.feature_names
         if isinstance(given, tuple):
@@ -435,7 +375,7 @@ class LibsvmSource(Source):
         base, columns = self._columns(totals)
         space, named = self.reading.space, self.numbered_names(base)
         if self._names and named != self._names:
-            totals.warn("the feature names in the text differ from --feature-names, which is used")
+            totals.warn("the feature names in the text differ from those of --feature-names, which are used")
         if space is not None and self.place_of(base) is None:
             names = space.feature_names
             named_only = names and not named and space.index_base is None and self.reading.zero_based == "auto"
@@ -447,7 +387,7 @@ class LibsvmSource(Source):
         return base, tuple(named.get(base + i, f"f{base + i}") for i in range(columns))
 
     def _width(self, space: FeatureSpace) -> int:
-        """Return the number of columns: that of the training data, or of all names if some belong to other models."""
+        """Return the number of features of the training data, or of all names if some belong to other models."""
         assert self.base is not None
         by_name = bool(space.ignored) and self.place_of(self.base) is not None
         return len(self.numbered_names()) if by_name else space.n_features

@@ -1,7 +1,6 @@
-"""Text files as chunks of whole lines: plain or compressed, from a file, a pipe or a binary file object.
+"""Chunks of whole lines of text, plain or compressed, from a file, a pipe or a binary file object.
 
-Files are not memory-mapped, because truncation while reading would kill the process. Only a few chunks are in memory.
-Compressed data are decompressed as a stream, member by member.
+Files are not memory-mapped, because truncation of a mapped file would kill the process.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -25,12 +25,13 @@ import numpy as np
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.files import foreign_kind
 from boostrank.core.types import Int64Array
-from boostrank.data.source import MAX_LINE, LineTooLong
+from boostrank.data.blocks import Fault, UnreadableLine
+from boostrank.data.source import MAX_LINE, File
 
 HEAD = 1 << 16
 PADDING = 32 * b"\n"  # the parser may read this far past the text
 
-# What people and tools write where a value is missing.
+# Words that people and tools write for a missing value.
 STAND_INS = frozenset(
     b"null na n/a ? none - nil missing \\n #n/a <na> nat . #div/0! #value! #num! #ref! #name? 1.#qnan 1.#ind".split()
 )
@@ -39,8 +40,10 @@ NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 CELL = re.compile(rb"(^|[ \t])(qid|\d+):")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST = 40
-_BOM = b"\xef\xbb\xbf"
-_UTF16 = "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+NUL_BYTE = "the line contains a NUL byte: the file is damaged, or is not text"
+LONE_RETURN = "the line contains a carriage return without a line feed: convert the file (tr '\\r' '\\n')"
+_UTF16 = "the file seems to be UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"
 LONGEST_MAGIC = 6
 _AT_A_TIME = 1 << 20
 _XZ_MEMORY = 256 << 20  # `xz -9` needs 65 MiB; a damaged or hostile file may request 4 GiB
@@ -49,20 +52,15 @@ _ZSTD_SKIPPABLE = tuple(struct.pack("<I", 0x184D2A50 + i) for i in range(16))  #
 
 
 def zstd_module() -> Any:
-    """Return the zstd module of Python, or its backport."""
-    try:
-        from compression import zstd  # type: ignore[import-not-found, unused-ignore]  # Python 3.14
-    except ImportError:
-        try:
-            from backports import zstd  # type: ignore[no-redef, unused-ignore]
-        except ImportError:
-            raise MissingDependency(
-                "zstd needs a library: pip install 'boostrank[zst]', or use a pipe, `zstd -dc FILE | boostrank ... -`"
-            ) from None
-    return zstd
+    """Return the zstd module of Python 3.14, or its backport."""
+    for name in ("compression.zstd", "backports.zstd"):
+        with contextlib.suppress(ImportError):
+            return import_module(name)
+    words = "zstd needs a library: pip install 'boostrank[zst]', or use a pipe, `zstd -dc FILE | boostrank ... -`"
+    raise MissingDependency(words)
 
 
-# first bytes -> (name, function that makes the decompressor of a member)
+# Magic numbers -> name, and function that returns a decompressor of one member.
 _FORMATS: dict[tuple[bytes, ...], tuple[str, Callable[[], Any]]] = {
     (b"\x1f\x8b",): ("gzip", partial(zlib.decompressobj, 16 + zlib.MAX_WBITS)),
     (b"BZh",): ("bzip2", bz2.BZ2Decompressor),
@@ -71,23 +69,19 @@ _FORMATS: dict[tuple[bytes, ...], tuple[str, Callable[[], Any]]] = {
 }
 
 
-def is_packed(head: bytes) -> bool:
-    """Return whether data with this beginning are compressed in a format of `Unpacker`."""
-    return _format(head) is not None
-
-
-def _format(head: bytes) -> tuple[str, Callable[[], Any]] | None:
+def packing(head: bytes) -> tuple[str, Callable[[], Any]] | None:
+    """Return the name and the decompressor of data that begin with `head`; None if they are not compressed."""
     return next((made for magic, made in _FORMATS.items() if head.startswith(magic)), None)
 
 
 class Unpacker:
-    """Decompressing reader of `read`, after the bytes in `head`."""
+    """Reader that decompresses the bytes in `head`, then those that `read` returns, member by member."""
 
     def __init__(self, read: Callable[[int], bytes], head: bytes, name: str) -> None:
-        made = _format(head)
-        assert made is not None
-        self._format, self._make = made
         self._read, self._packed, self._name = read, head, name
+        found = packing(head)
+        assert found is not None
+        self._format, self._make = found
         self._member: Any = self._make()
         # zstd's error is an exception class of its module, which is imported by now
         self._damage: tuple[type[Exception], ...] = (zlib.error, lzma.LZMAError, OSError, ValueError)
@@ -95,7 +89,7 @@ class Unpacker:
             self._damage += (zstd_module().ZstdError,)
 
     def read(self, size: int) -> bytes:
-        """Return up to `size` bytes of text; b"" after the last member, whose checksum is verified."""
+        """Return up to `size` bytes of text, or b"" at the end. Checksums are verified."""
         while True:
             if self._member is None:  # between members; tapes and some tools pad with zeros
                 while not (packed := self._packed.lstrip(b"\0")):
@@ -120,7 +114,7 @@ class Unpacker:
 
 @dataclass
 class Text:
-    """Whole lines: buffer[start:end], followed by PADDING; only the last line of a file may lack its newline."""
+    """Whole lines, buffer[start:end], followed by PADDING. Only the last line of a file may lack its newline."""
 
     buffer: bytearray
     start: int
@@ -136,90 +130,73 @@ class Text:
         """Whether the last line has no newline."""
         return self.end > self.start and self.buffer[self.end - 1] != 10
 
+    def split(self) -> list[bytes]:
+        """Return the lines, without their ends."""
+        lines = bytes(self.buffer[self.start : self.end]).split(b"\n")
+        return [line.removesuffix(b"\r") for line in (lines if self.unterminated else lines[:-1])]
+
     def lines(self) -> tuple[memoryview, Int64Array]:
-        """Return the lines, the last with its newline, and the end of each."""
+        """Return the text, with a final newline, and the position after each line."""
         view = memoryview(self.buffer)[self.start : self.end + self.unterminated]  # the padding begins with a newline
         return view, np.flatnonzero(np.frombuffer(view, np.uint8) == 10) + 1
 
 
-# Returns the lines in a buffer, which may be reused and is replaced if too small; runs on any thread.
+# Function that loads a chunk, in any thread, into the given buffer if that is large enough.
 Load = Callable[[bytearray | None], Text]
 
 
-class TextFile:
-    """An open text file, as `boostrank.data.source.File`; `head` is its beginning without the byte order mark.
+def _too_long(lines: int, _: Any = None) -> Any:
+    """Refuse a line, given the number of lines before it in its chunk."""
+    words = f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?"
+    raise UnreadableLine(Fault(lines + 1, words))
 
-    Args:
-        fd: a file to close; a regular one has a `path`.
-    """
 
-    is_packed = any_order = False
-    rows: int | None = None
-    text_bytes: int
+class TextFile(File):
+    """An open text file. `head` is its beginning, without the byte order mark."""
+
     head: bytes
-    bom = 0
-
-    def __init__(self, name: str, fd: int | None, *, regular: bool) -> None:
-        self.name, self.fd, self.path, self.done = name, fd, name if regular else None, 0
-        self._before = _state(fd) if regular and fd is not None else None
-        self.total = None if self._before is None else self._before[0]
+    skipped = 0
 
     def begin(self, head: bytes) -> None:
-        """Set the head."""
+        """Set and check the head."""
         pairs = min(len(head), 64) // 2
         if pairs >= 2 and b"\0" * pairs in (head[0 : 2 * pairs : 2], head[1 : 2 * pairs : 2]):
             raise FileFormatError(_UTF16, file=self.name)
         self.head = head
-        self.skip(len(_BOM) * head.startswith(_BOM))
-
-    def loads(self, chunk_bytes: int) -> Iterator[Load]:
-        """Yield the chunks in order; each is read when its load is called, or when the iterator advances."""
-        raise NotImplementedError
+        self.skip(len(BYTE_ORDER_MARK) * head.startswith(BYTE_ORDER_MARK))
 
     def skip(self, size: int) -> None:
-        """Skip a number of bytes of the head."""
-        self.bom, self.head = self.bom + size, self.head[size:]
-
-    @property
-    def changed(self) -> bool:
-        """Return whether the size or time of the file changed since it was opened."""
-        return self.fd is not None and self._before is not None and _state(self.fd) != self._before
-
-    def close(self) -> None:
-        """Close the file."""
-        if self.fd is not None:
-            os.close(self.fd)
-            self.fd = None
+        """Skip bytes at the beginning of the head."""
+        self.skipped, self.head = self.skipped + size, self.head[size:]
 
 
 class PlainFile(TextFile):
     """An uncompressed regular file, whose chunks can be read in any order."""
 
     any_order = True
-    fd: int
 
-    def __init__(self, fd: int, path: str, head: bytes, max_bytes: int | None) -> None:
-        super().__init__(path, fd, regular=True)
+    def __init__(self, descriptor: int, path: str, head: bytes, max_bytes: int | None) -> None:
+        super().__init__(path, path, descriptor)
         self.size = self.text_bytes = self.total or 0
         self.begin(head)
         if max_bytes is not None and self.size > max_bytes:
             raise FileFormatError(f"the file has {self.size:,} bytes, more than max_bytes={max_bytes:,}", file=path)
 
     def loads(self, chunk_bytes: int) -> Iterator[Load]:
-        for begin in range(self.bom, self.size, chunk_bytes):
+        for begin in range(self.skipped, self.size, chunk_bytes):
             self.done = min(begin + chunk_bytes, self.size)
             yield partial(self._load, begin, self.done)
 
     def _load(self, begin: int, stop: int, buffer: bytearray | None) -> Text:
-        """Return the lines that begin in file[begin:stop], complete."""
+        """Return the whole lines that begin in file[begin:stop]."""
         # The previous byte shows whether a line begins at `begin`.
-        offset = begin if begin == self.bom else begin - 1
+        offset = begin if begin == self.skipped else begin - 1
         if buffer is None or len(buffer) < stop - offset + len(PADDING):
             buffer = bytearray(stop - offset + len(PADDING))
         end = stop - offset
         self._read(buffer, 0, end, offset)
-        start = 0 if begin == self.bom else buffer.find(b"\n", 0, end) + 1
-        if (start == 0 and begin != self.bom) or start == end:
+        start = 0 if begin == self.skipped else buffer.find(b"\n", 0, end) + 1
+        if (start == 0 and begin != self.skipped) or start == end:
             return Text(buffer, 0, 0)
         step = HEAD
         while buffer[end - 1] != 10 and offset + end < self.size:
@@ -231,7 +208,7 @@ class PlainFile(TextFile):
             end = size if found < 0 else found + 1
             last = buffer.rfind(b"\n", start, end - 1) + 1 or start
             if end - last > MAX_LINE:
-                raise LineTooLong(buffer.count(b"\n", start, last))
+                _too_long(buffer.count(b"\n", start, last))
         buffer[end : end + len(PADDING)] = PADDING
         return Text(buffer, start, end)
 
@@ -239,7 +216,7 @@ class PlainFile(TextFile):
         with memoryview(buffer) as view:
             while begin < end:
                 try:
-                    count = os.preadv(self.fd, [view[begin:end]], offset + begin)
+                    count = os.preadv(self._descriptor, [view[begin:end]], offset + begin)
                 except OSError as error:
                     raise FileFormatError(f"cannot be read: {error.strerror}", file=self.name) from None
                 if count == 0:
@@ -248,29 +225,28 @@ class PlainFile(TextFile):
 
 
 class StreamFile(TextFile):
-    """A sequential source: a pipe, a file object, or a compressed file."""
+    """A file that is read sequentially: a pipe, a file object, or a compressed file."""
 
     def __init__(
         self,
         read: Callable[[int], bytes],
         name: str,
         max_bytes: int | None,
-        fd: int | None = None,
-        *,
-        regular: bool = False,
+        path: str | None = None,
+        descriptor: int | None = None,
     ) -> None:
-        super().__init__(name, fd, regular=regular)
+        super().__init__(name, path, descriptor)
         self.raw, self.max_bytes, self.text_bytes, self.raw_bytes = read, max_bytes, 0, 0
         self.ended = self.closed = False
         first = b""
         while len(first) < LONGEST_MAGIC and (more := self._read_raw(HEAD)):  # a pipe may return a byte at a time
             first += more
-        self.is_packed = is_packed(first)
+        self.is_packed = packing(first) is not None
         self.waiting = b"" if self.is_packed else first
         self.next = Unpacker(self._read_raw, first, name).read if self.is_packed else self._read_raw
         head = self._fill(HEAD)
-        if self.is_packed and is_packed(head):
-            raise FileFormatError("is compressed twice; decompress it once first", file=name)
+        if self.is_packed and packing(head):
+            raise FileFormatError("the file is compressed twice; decompress it once", file=name)
         self.begin(head)
         self.done = self.raw_bytes
 
@@ -285,7 +261,7 @@ class StreamFile(TextFile):
         return data
 
     def _fill(self, size: int) -> bytes:
-        """Return exactly `size` bytes of text, fewer at the end."""
+        """Return `size` bytes of text, or fewer at the end."""
         parts: list[bytes] = []
         while size > 0 and not self.ended:
             data = self.waiting or self.next(size)
@@ -307,11 +283,7 @@ class StreamFile(TextFile):
             cut = len(carry) if last else carry.rfind(b"\n", 0, want) + 1
             grown = want > chunk_bytes  # the chunk begins with a line longer than a chunk
             if grown and (carry.find(b"\n", 0, want) + 1 or min(want, len(carry))) > MAX_LINE:
-
-                def too_long(buffer: bytearray | None) -> Text:
-                    raise LineTooLong(0)
-
-                yield too_long
+                yield partial(_too_long, 0)
                 return
             if cut == 0:
                 want *= 2
@@ -325,23 +297,18 @@ class StreamFile(TextFile):
         super().close()
 
 
-def _state(fd: int) -> tuple[int, int]:
-    now = os.fstat(fd)
-    return now.st_size, now.st_mtime_ns
-
-
 def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
-    """Open ranking data: a path, "-" (standard input) or a binary file object."""
+    """Open ranking data in a file, standard input ("-") or a binary file object."""
     file = _open_any(source, max_bytes)
     kind = foreign_kind(file.head[:1000])
     if kind is not None:
         file.close()
-        raise FileFormatError(f"not ranking data: {kind}", file=file.name)
+        raise FileFormatError(f"the file is not ranking data: {kind}", file=file.name)
     return file
 
 
 def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
-    """Open text of any kind."""
+    """Open any text, as `open_text`."""
     if not isinstance(source, (str, os.PathLike)):
         name = str(getattr(source, "name", "<stream>"))
         if not hasattr(source, "read") or isinstance(source.read(0), str):
@@ -357,13 +324,13 @@ def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
     try:
         mode = os.fstat(fd).st_mode
         if stat.S_ISDIR(mode):
-            raise FileFormatError("is a directory; pass a file in it", file=path)
+            raise FileFormatError("the path is a directory; pass a file in it", file=path)
         if stat.S_ISREG(mode):
             head = os.read(fd, HEAD)
             os.lseek(fd, 0, os.SEEK_SET)
-            if not is_packed(head) and hasattr(os, "preadv"):  # Windows lacks preadv, and reads sequentially
+            if not packing(head) and hasattr(os, "preadv"):  # Windows lacks preadv, and reads sequentially
                 return PlainFile(fd, path, head, max_bytes)
-        return StreamFile(partial(os.read, fd), path, max_bytes, fd, regular=stat.S_ISREG(mode))
+        return StreamFile(partial(os.read, fd), path, max_bytes, path if stat.S_ISREG(mode) else None, fd)
     except OSError as error:
         os.close(fd)
         raise FileFormatError(f"cannot be read: {error.strerror or error}", file=path) from None
@@ -373,28 +340,27 @@ def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
 
 
 def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a text, plain or compressed, with their numbers from 1, without line ends."""
+    """Yield (number from 1, line without its end) of a text, plain or compressed."""
     number = 0
     with contextlib.closing(_open_any(path, None)) as file:
         for load in file.loads(4 << 20):
             try:
                 text = load(None)
-            except LineTooLong as error:
-                raise error.within(path, number) from None
-            found = bytes(text.buffer[text.start : text.end]).split(b"\n")
-            for line in found if text.unterminated else found[:-1]:
+            except UnreadableLine as error:
+                raise error.args[0].error(path, number) from None
+            for line in text.split():
                 number += 1
-                yield number, line.removesuffix(b"\r")
+                yield number, line
 
 
 def shown(token: bytes) -> str:
-    """Format a token for messages: printable, quoted, shortened."""
+    """Return a token for messages: printable, quoted and shortened."""
     text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
     return "'" + _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text.decode("ascii", "backslashreplace")) + "'"
 
 
 def separator_in(head: bytes) -> bytes:
-    """Return the separator if a text with this beginning has a header of column names; else b""."""
+    """Return the separator of the column names in the first line of a text; b"" if there are none."""
     line = head.partition(b"\n")[0].removesuffix(b"\r")
     if line.lstrip().startswith(b"#") or CELL.search(line):
         return b""

@@ -27,42 +27,15 @@ NEWLINE, RETURN, BLANK, TAB = decimal.NEWLINE, decimal.RETURN, decimal.BLANK, de
 HASH, COLON, DOT, PLUS, MINUS = decimal.HASH, decimal.COLON, decimal.DOT, decimal.PLUS, decimal.MINUS
 MAX_DIGITS = decimal.MAX_DIGITS
 
-# Codes of errors in a row.
-(
-    OK,
-    LABEL,
-    NO_QID,
-    UNEXPECTED_QID,
-    QID,
-    FEATURE,
-    ZERO_ID,
-    LARGE_ID,
-    VALUE,
-    OVERFLOW,
-    INFINITE,
-    DUPLICATE,
-    DESCENDING,
-    COMMENT,
-    INCOMPLETE,
-) = range(15)
+# Codes of errors in a row: in the label or query id, in a feature number, in a value, or elsewhere.
+LABEL, NO_QID, UNEXPECTED_QID, QID = range(1, 5)
+FEATURE, ZERO_ID, LARGE_ID, DUPLICATE, DESCENDING = range(5, 10)
+VALUE, OVERFLOW, INFINITE = range(10, 13)
+COMMENT, INCOMPLETE = range(13, 15)
 
-# Slots of `options`.
-(
-    EXPECT_QID,
-    REFUSE_ZERO_ID,
-    MAX_ID,
-    LIMIT,
-    INF,
-    STRICT,
-    SKIP,
-    KEEP_COMMENTS,
-    UNTERMINATED,
-    N_TOKENS,
-    N_KNOWN,
-    REPEATED,
-    HEADS_ONLY,
-    N_OPTIONS,
-) = range(14)
+# Slots of `options`: what to accept, what to read, and the sizes of the other arguments.
+EXPECT_QID, REFUSE_ZERO_ID, MAX_ID, LIMIT, INF, REPEATED, STRICT, SKIP = range(8)
+KEEP_COMMENTS, HEADS_ONLY, UNTERMINATED, N_TOKENS, N_KNOWN, N_OPTIONS = range(8, 14)
 INF_STOP, INF_KEEP, INF_MISSING = range(3)
 REPEATED_STOP, REPEATED_FIRST, REPEATED_LAST = range(3)
 

@@ -1,4 +1,4 @@
-"""Writer of libsvm text that reads back to the same bits."""
+"""Writer of libsvm text, which reads back to the same bits."""
 
 from __future__ import annotations
 
@@ -29,21 +29,20 @@ def write_libsvm(
     *,
     zero_based: bool = False,
 ) -> None:
-    """Write `label qid:ID number:value ... # NAME` lines atomically, with the names of documents as far as known.
+    """Write lines `label qid:ID number:value ... # NAME` atomically. The names of documents are optional.
 
-    Dense matrices are written completely; sparse ones with their stored entries (and a zero where the width requires
-    it). Numbers are the shortest that read back to the same float32. Weights of queries or documents go to
-    `FILE.weight`.
+    All values of dense matrices are written, and the stored values of sparse ones. Numbers have the fewest digits that
+    read back to the same float32. Weights of queries or documents are written to `FILE.weight`.
 
     Args:
-        path: compressed with gzip if it ends in `.gz`.
+        path: path of the file; `.gz` at its end compresses it.
         data: a data set, or `(X, y, qid)` as for `RankingDataset.from_arrays`.
         zero_based: whether the first feature has number 0 instead of 1.
 
     Raises:
-        DataError: an id or name that the format cannot store; weights of both queries and documents; an existing
-            side file that would be read with the new file.
-        TrainingError: the file cannot be written; an old one is unchanged.
+        DataError: an id or name cannot be stored; queries and documents both have weights; an existing side file would
+            be read with the new file.
+        TrainingError: the file cannot be written. An old file is unchanged.
     """
     if not isinstance(data, RankingDataset):
         X, y, qid = data
@@ -71,8 +70,8 @@ def _write(file: Any, data: RankingDataset, heads: list[bytes], tails: list[byte
         end = min(begin + step, data.n_documents)
         row_ends, columns, values = _cells(data.features[begin:end])
         if data.is_sparse and begin == 0:
-            # The first row includes zeros for the last column, and for the first one if numbers start at 0. Otherwise
-            # the reader would see a narrower or a 1-based matrix.
+            # Without zeros for the last column, and for the first one if numbers start at 0, the reader would see a
+            # narrower or a 1-based matrix.
             last, first = data.n_features - 1, int(row_ends[0])
             corners = [column for column in ({last, 0} if base == 0 else {last}) if 0 <= column <= last]
             wanted = np.setdiff1d(np.array(corners, np.int32), data.features.indices)
@@ -88,7 +87,7 @@ def _write(file: Any, data: RankingDataset, heads: list[bytes], tails: list[byte
 
 
 def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
-    """Return (cells up to the end of each row, 0-based columns, values)."""
+    """Return the number of stored values up to the end of each row, their columns from 0, and the values."""
     if isinstance(rows, np.ndarray):
         n, columns = rows.shape
         ids = np.tile(np.arange(columns, dtype=np.int32), n)
@@ -98,18 +97,16 @@ def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
 
 
 def _weights(data: RankingDataset) -> Float64Array | None:
-    """Return weights, one per query, or one per row that reads back as a document weight."""
+    """Return one weight per query or per row, or None. Row weights must read back as document weights."""
     of_documents = data.document_weights
     if of_documents is None:
         return data.queries.weights
     if data.queries.weights is not None:
-        raise DataError("a file can have weights of queries or of documents, not both")
+        raise DataError("a file can store weights of queries or of documents, not both; drop one of them")
     firsts = of_documents[np.repeat(data.queries.ptr[:-1], data.queries.sizes)]
     if np.array_equal(of_documents, firsts):
-        raise DataError(
-            "document weights that are constant within queries would read back as query weights: pass them as "
-            "weight=, or drop them"
-        )
+        words = "document weights that are equal within queries would read back as query weights"
+        raise DataError(f"{words}; pass them as weight=, or drop them")
     return of_documents
 
 
@@ -121,7 +118,7 @@ def _heads(data: RankingDataset) -> list[bytes]:
     names = [str(qid) for qid in data.queries.qid.tolist()]
     for name in names:
         if not name or any(c.isspace() or c == "#" or not c.isprintable() for c in name):
-            raise DataError(f"query id {name!r} cannot be written: ids must not contain blanks or '#'")
+            raise DataError(f"query id {name!r} cannot be written; ids must not contain blanks or '#'")
     ids = np.repeat(np.array([f" qid:{name}" for name in names], dtype=object), data.queries.sizes)
     return [(labels[label] + qid).encode() for label, qid in zip(data.labels.tolist(), ids.tolist(), strict=True)]
 
@@ -132,10 +129,10 @@ def _tails(data: RankingDataset) -> list[bytes]:
         if name:
             tails[row] = f" # {name}".encode()
             if name_in(tails[row][1:]) != name:
-                raise data.queries.row_error(row, f"the name {name!r} cannot be written: names must not contain blanks")
+                raise data.queries.row_error(row, f"the name {name!r} cannot be written; names must not contain blanks")
     return tails
 
 
 def score_text(scores: Float64Array) -> bytes:
-    """Return the scores, one per line, in the shortest form that reads back as the same number."""
+    """Return a line per score, with the fewest digits that read back to the same number."""
     return "".join([f"{score!r}\n" for score in np.asarray(scores, np.float64).tolist()]).encode()

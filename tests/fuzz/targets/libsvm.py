@@ -27,7 +27,7 @@ cases = st.fixed_dictionaries(
         "inf": st.sampled_from(["stop", "keep", "missing"]),
     }
 )
-_OTHER_FORMATS = ("this looks like ", "libsvm text needs feature numbers", "not ranking data")
+_OTHER_FORMATS = ("the file seems to be ", "libsvm text has feature numbers", "not ranking data")
 _MAX_FEATURE = 10_000  # a wider one is `wide_libsvm`'s
 
 
