@@ -44,7 +44,7 @@ _SURE = 0.01  # family-wise error over all documents of the test for excess clic
 _BEYOND = 2.0  # minimum ratio of clicks to the largest expected number
 _REFITS = 3
 _ERRORS = 3.0  # standard errors between click rates
-_LOG_MORE = "log lists that vary a little"
+_VARY = "log lists that vary a little"
 
 
 def with_clicks(
@@ -79,15 +79,17 @@ def look_at_clicks(
     Args:
         counted: whether `queries` are all queries of the data, so that a row of another document is an error.
     """
+    file, count = fspath(path), queries.n_documents
     try:
         if columns is None:
-            clicks = _Clicks.read(path, queries, counted)
+            log = read_clicks(path, count if counted else MAX_ROWS)
+            clicks = _Clicks(file, queries, replace(log.where(log.rows < count), n_documents=count))
         else:
-            clicks = _Clicks.of_table(path, queries, columns)
+            clicks = _of_table(file, queries, columns)
     except (FileFormatError, OSError) as error:
         reason, line = (error.reason, error.line) if isinstance(error, FileFormatError) else (str(error.strerror), 0)
         cost = "training on clicks refuses it"
-        return Findings([Finding("unreadable-clicks", ERROR, fspath(path), line, 0, 1, reason, cost)])
+        return Findings([Finding("unreadable-clicks", ERROR, file, line, 0, 1, reason, cost)])
     return Findings(finding for check in CHECKS for finding in check(clicks))
 
 
@@ -104,22 +106,6 @@ class _Clicks:
     queries: QueryIndex
     log: ClickLog
     rows_of_table: Int64Array | None = None
-
-    @classmethod
-    def read(cls, path: str | PathLike[str], queries: QueryIndex, counted: bool) -> _Clicks:
-        count = queries.n_documents
-        log = read_clicks(path, count if counted else MAX_ROWS)
-        return cls(fspath(path), queries, replace(log.where(log.rows < count), n_documents=count))
-
-    @classmethod
-    def of_table(cls, path: str | PathLike[str], queries: QueryIndex, columns: ClickColumns) -> _Clicks:
-        name, clicks, query = fspath(path), ClickRows.read(path, columns), queries.of_rows()
-        if clicks.positions.size != query.size:
-            words = f"there are {clicks.positions.size:,} rows of clicks, but {query.size:,} rows of data"
-            raise FileFormatError(words, file=name)
-        log, first = clicks.log(query)
-        documents = replace(QueryIndex.from_sizes(np.bincount(query[first])), qid=queries.qid)
-        return cls(name, documents, log, np.flatnonzero(first))
 
     @cached_property
     def curve(self) -> Propensities | None:
@@ -147,6 +133,16 @@ class _Clicks:
 
     def found(self, check: str, severity: Severity, count: int, message: str, cost: str, fix: str) -> Finding:
         return Finding(check, severity, self.file, 0, 0, count, message, cost, fix)
+
+
+def _of_table(file: str, queries: QueryIndex, columns: ClickColumns) -> _Clicks:
+    clicks, query = ClickRows.read(file, columns), queries.of_rows()
+    if clicks.positions.size != query.size:
+        words = f"there are {clicks.positions.size:,} rows of clicks, but {query.size:,} rows of data"
+        raise FileFormatError(words, file=file)
+    log, first = clicks.log(query)
+    documents = replace(QueryIndex.from_sizes(np.bincount(query[first])), qid=queries.qid)
+    return _Clicks(file, documents, log, np.flatnonzero(first))
 
 
 def _estimated(log: ClickLog, queries: QueryIndex) -> Propensities | None:
@@ -190,7 +186,7 @@ def moves(clicks: _Clicks) -> Iterator[Finding]:
             f"{what}; {percent(moved_share(log), 1)} of the clicked documents moved at all",
             "propensities cannot be estimated: training needs --propensities, comparisons by clicks are no better than "
             "chance, and bots cannot be distinguished from good documents",
-            f"{_LOG_MORE}, or pass a file of propensities",
+            f"{_VARY}, or pass a file of propensities",
         )
         return
     assert curve.errors is not None
@@ -200,7 +196,7 @@ def moves(clicks: _Clicks) -> Iterator[Finding]:
         message = f"no clicked document moved between {_from(still)} and those above"
         lost = int(shown[still].sum())
         cost = f"they have no propensity: {lost:,} impressions ({percent(lost, shown.sum())}) are ignored"
-        yield clicks.found("unmoved-positions", WARNING, still.size, message, cost, f"{_LOG_MORE} there, too")
+        yield clicks.found("unmoved-positions", WARNING, still.size, message, cost, f"{_VARY} there, too")
     if vague.size:
         message = f"the propensities of {_from(vague)} are known to a factor of 2.7 at best"
         cost = "clicks there are divided by a number that is mostly noise"

@@ -26,7 +26,7 @@ from boostrank.options import ReadOptions, typed_names
 
 Reading = TypeVar("Reading", bound=ReadOptions)
 Tell = Callable[[str], None]
-"""Prints a line for the user."""
+"""Function that prints a line for the user."""
 ENDING = ".clicks"
 
 
@@ -35,7 +35,7 @@ def click_reading(
 ) -> tuple[ClickColumns | None, Reading]:
     """Check the files whose clicks will be used; return the click columns, and options that drop them as features."""
     if reading.on_bad_line == "skip":
-        raise InputError("click logs count the rows of the file: no --on-bad-line skip")
+        raise InputError("--on-bad-line skip cannot be used: click logs count the rows of the file")
     columns = None if names is None else ClickColumns.of(tuple(names))
     for path in files:
         if path == "-" or not os.path.isfile(path):
@@ -129,7 +129,7 @@ class Clicks:
         """Describe the reliability of a comparison."""
         known = np.mean(shown_at_the_top(data, self.log, scores, top))
         return (
-            f"by clicks: {known:.0%} of the new top {top} was ever shown, the rest counts as not clicked; "
+            f"by clicks: {known:.0%} of the new top {top} was ever shown, and the rest counts as not clicked; "
             f"{moved_share(self.log):.0%} of the clicked documents moved"
         )
 

@@ -238,7 +238,7 @@ class RowPlaces:
             raise ValueError("no places of rows")
 
     def __call__(self, row: int) -> tuple[str, int]:
-        """Return file and line; the line is 0 if the file has rows only, and the name contains the row."""
+        """Return the file and line; if the file only has rows, the name contains the row and the line is 0."""
         row, files = row if self.order is None else int(self.order[row]), self.files["files"]
         file, lines_before, _ = next((one for one in reversed(files) if one[2] <= row), files[0])
         i = int(np.searchsorted(self.rows, row, "right")) - 1
@@ -248,7 +248,7 @@ class RowPlaces:
 
 
 class Assembler(Totals):
-    """Builds one data set from blocks, with features in memory or in a store."""
+    """Builder of a data set from blocks, with features in memory or in a store."""
 
     def __init__(self, source: Source, store: Any = None) -> None:
         super().__init__(source.reading, source)
@@ -293,8 +293,8 @@ class Assembler(Totals):
         about: PlacesRecord = {"files": files, "header_lines": source.header_lines, "by_row": source.by_row}
         queries = replace(queries, places=RowPlaces(about, rows, lines, order))
         if self.store is not None and order is not None:
-            words = "some queries have scattered rows, and rows on disk cannot be regrouped"
-            raise DataError(f"{self.name}: {words}: read it into memory, or sort it first (boostrank data sort)")
+            words = f"{self.name}: some queries have scattered rows, and rows on disk cannot be regrouped"
+            raise DataError(f"{words}: read the data into memory, or sort them first (boostrank data sort)")
         # Concatenate labels, names and columns of the blocks, then the features.
         blocks = [block for block in self.blocks if block is not None]
         labels = np.concatenate([block.labels for block in blocks])
@@ -416,7 +416,7 @@ class Assembler(Totals):
 
 
 def _where_missing(counts: Int64Array, names: Sequence[str]) -> str:
-    """Format `: 12 in a, 3 in b`, most first."""
+    """Format the largest counts as `: 12 in a, 3 in b`."""
     fullest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
     more = fullest.size - _SHOWN_COLUMNS
     shown = ", ".join(f"{counts[c]:,} in {names[c]}" for c in fullest[:_SHOWN_COLUMNS])

@@ -249,7 +249,7 @@ class RankingDataset:
             queries = replace(queries, places=PlacesOf(None, rows))
         if queries.n_documents != n:
             what = "query ids" if qid is not None else "rows in the groups"
-            raise DataError(f"{queries.n_documents} {what} but {n} rows of features")
+            raise DataError(f"there are {queries.n_documents} {what} but {n} rows of features")
 
         def in_order(given: npt.ArrayLike, what: str) -> Float64Array:
             values = owned(as_numbers(without_mask(given, f"entry in {what}"), what), given)
@@ -261,10 +261,7 @@ class RankingDataset:
             if queries.document_weights is not None:
                 words = "weight= differs within a query, so it weights documents like document_weight=; pass only one"
                 raise DataError(words)
-            values = in_order(document_weight, "document weights")
-            if values.size != n:
-                raise DataError(f"{values.size} document weights for {n} rows; expected one per row")
-            queries = replace(queries, document_weights=values)
+            queries = replace(queries, document_weights=in_order(document_weight, "document weights"))
         if k is not None:
             cutoffs: Any = query_values(in_order(k, "cut-offs"), queries, "cut-offs")
             queries = replace(queries, k=cutoffs)
@@ -391,7 +388,7 @@ class RankingDataset:
         if tuple(names) == self.feature_names:
             return self
         if len(names) != self.n_features:
-            raise DataError(f"the data has {self.n_features} features, {whose} {len(names)}")
+            raise DataError(f"the data has {self.n_features} features, but {whose} has {len(names)}")
         known = set(self.feature_names)
         missing = [name for name in names if name not in known]
         if not missing:

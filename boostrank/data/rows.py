@@ -16,7 +16,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.jit import run_parallel
 
 Data = Any
-"""A `boostrank.data.dataset.RankingDataset`; its module imports this one."""
+"""A `boostrank.data.dataset.RankingDataset`, whose module imports this one."""
 
 _DOCUMENTS_A_BLOCK = 4096  # rows per thread at a time
 
@@ -347,7 +347,7 @@ def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
 
 
 def fingerprint_of(sets: Sequence[str]) -> str:
-    """Return a hash of data sets, in any order, from their own hashes."""
+    """Return a hash of data sets, which does not depend on their order, from their hashes."""
     return hashlib.blake2b("".join(sorted(sets)).encode(), digest_size=16).hexdigest()
 
 

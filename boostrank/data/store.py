@@ -173,7 +173,7 @@ class StoredFeatures(InParts):
 
     @property
     def is_open(self) -> bool:
-        """Whether the text was read."""
+        """Whether the text has been read."""
         return isinstance(self._source, RowStore)
 
     @property

@@ -1,4 +1,4 @@
-"""The doctor: data checks with explanations, followed by the checks of training, so that both accept the same data."""
+"""Checks of data with explanations, followed by the checks of training, so that both accept the same data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from boostrank.fit.train import resolve
 from boostrank.options import GOOD, TrainOptions
 
 MOST_CELLS = 2**24
-"""Larger data are not read a second time for the checks of training."""
+"""Maximum size of data (rows times features) that are read a second time for the checks of training."""
 
 
 def doctor(
@@ -31,8 +31,8 @@ def doctor(
 ) -> Findings:
     """Find problems in ranking data, the most severe first.
 
-    Memory: a few chunks of text, the first 4 million values, 24 bytes per row (briefly about 100) and 32 per feature.
-    Only the first million features are checked individually.
+    Memory holds a few chunks of text, the first 4 million values, 24 bytes per row (briefly about 100) and 32 bytes per
+    feature. Only the first million features are checked individually.
 
     Args:
         files: training data: a path, a pattern, "-", a binary file object, or several of them as one data set.

@@ -160,7 +160,7 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
         (("--clicks", "--valid", "valid.txt"), r"valid.txt.clicks: no such file"),
         (("--clicks", "--propensities", "held.txt"), r"held.txt: not a file of propensities"),
         (("--clicks", "held.txt"), "one TRAIN"),
-        (("--clicks", "--on-bad-line", "skip"), "no --on-bad-line skip"),
+        (("--clicks", "--on-bad-line", "skip"), "--on-bad-line skip"),
         (("--clicks", "--objective", "lightgbm:rank_xendcg"), "lightgbm:rank_xendcg takes grades"),
     ],
 )

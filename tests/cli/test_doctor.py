@@ -149,7 +149,7 @@ def test_the_log_that_lies_there_is_the_one_that_is_named(rows: list[str], tmp_p
     ("words", "reason"),
     [
         (("--regroup",), "--regroup"),
-        (("--on-bad-line", "skip"), "no --on-bad-line skip"),
+        (("--on-bad-line", "skip"), "--on-bad-line skip"),
         (("train.txt",), "one FILE"),
         (("--valid", "-"), "- is not a file"),
     ],
