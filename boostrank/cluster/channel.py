@@ -96,7 +96,6 @@ class Link:
         return pickle.loads(self.receive_bytes())
 
     def send_bytes(self, body: Any) -> None:
-        """Send one frame."""
         with self._sending:
             head = struct.pack(">Q", len(body))
             head += _code(self._key_out, struct.pack(">Q", self._sent) + head, _CODE, body)

@@ -29,7 +29,7 @@ _LEAST_KEY = 16
 
 
 class EnvWorkers(LocalWorkers):
-    """The ranks of a job."""
+    """Launcher for the ranks of a job."""
 
     def __init__(self) -> None:
         name = next((name for name in _RANKS if name in os.environ), None)

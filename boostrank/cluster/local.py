@@ -45,7 +45,6 @@ class LocalWorkers(Launcher):
 
     @property
     def pids(self) -> list[int]:
-        """Process ids of the workers."""
         return [process.pid for process in self._started]
 
     def run(self, call: Call) -> None:

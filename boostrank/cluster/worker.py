@@ -74,7 +74,6 @@ class Shard(NamedTuple):
 
     @classmethod
     def of(cls, path: str, data: RankingDataset) -> Shard:
-        """Describe a data set."""
         weighs = "documents" if data.document_weights is not None else "queries" * (data.queries.weights is not None)
         return cls(path, data.feature_space, data.n_documents, data.queries.qid, data.fingerprint, weighs)
 
@@ -270,7 +269,6 @@ class _Rounds:
         self._worker, self._mesh, self._engine, self._every = worker, mesh, engine, every
 
     def begins(self, info: ModelInfo) -> None:
-        """Receive the record of the model."""
         self._info = info
 
     def __call__(self, env: Any) -> None:

@@ -1,4 +1,4 @@
-"""Gate of a training on clicks: does debiasing by propensities rank better than click counts?"""
+"""Comparison of a ranker debiased by propensities with one of click counts, by clicks on held-out queries."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ _FEW = 20  # minimum number of held-out queries
 
 
 def copied_rows(valid: Sequence[str]) -> float:
-    """Return the copies of the training rows that the gate holds in memory, as a factor.
+    """Return the number of copies of the training rows that the gate holds in memory.
 
-    These are all documents shown, those for training, and both sides of the held-out queries if the gate holds some
-    out.
+    These are all documents shown, those for training, and both sides of the held-out queries if there are any.
     """
     return 2.0 if valid else 3.0 - 1.0 / FOLDS
 

@@ -246,7 +246,7 @@ class _Search:
         plan = resolve(replace(options, params=fixed | own), train_set, valid)
         self.plan, self.seed = plan, plan.seed
         self.fixed = {name: value for name, value in plan.params.items() if name not in (*own, *SEED_NAMES)}
-        self._space, self._trees = space, plan.engine.grows_trees
+        self._space = space
         if plan.metric is None:
             raise ParameterError("a search needs a metric: metric='ndcg'")
         self.metric = plan.metric
@@ -257,9 +257,8 @@ class _Search:
             BoundMetrics([self.metric], one.labels, one.queries, plan.rules, plan.settings.threads) for one in held
         ]
         self._weights = np.concatenate([one.queries.each_weight for one in held])
-        self._start: Float64Array = np.zeros(0)
+        self._start, self._started_at, self._sd, self.start_rounds = np.zeros(0), math.nan, 0.0, 0
         self._failed = 0
-        self._started_at, self._sd, self.start_rounds = math.nan, 0.0, 0
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that must be equal to resume a search."""
@@ -268,7 +267,7 @@ class _Search:
             "fixed": {name: str(value) for name, value in sorted(self.fixed.items())}
             | {"objective": str(getattr(self.objective, "name", self.objective))},
             "space": {name: str(value) for name, value in sorted(self._space.items())},
-            "trees": self._trees,
+            "trees": self.plan.engine.grows_trees,
             "rounds": self.plan.rounds,
             "patience": self.patience,
             "folds": self.folds,
@@ -342,7 +341,7 @@ class _Search:
             scheduled = next((spec.default_schedules for spec in OBJECTIVES if spec.name == objective), ())
         # A constant in place of the objective's own schedule would change the objective.
         own = [param for param in own if param.schedulable and param.name not in scheduled]
-        return full_space(own, self.fixed, given, self._trees)
+        return full_space(own, self.fixed, given, self.plan.engine.grows_trees)
 
     def _evaluate(
         self, found: Mapping[str, Any], seed: int, against: Float64Array | None = None, *, lucky: int = 0
