@@ -82,12 +82,7 @@ class GainExpression:
 
     @classmethod
     def parse(cls, text: str) -> GainExpression:
-        """Parse an expression.
-
-        Raises:
-            ParameterError: a part is not allowed (the message has its position), there is no column, or the text is too
-                long.
-        """
+        """Parse an expression, or raise `ParameterError` with the position of the part that is not allowed."""
         text = text.strip()
         if len(text) > MOST_CHARACTERS:
             raise ParameterError(f"gain: the expression has {len(text):,} characters, more than {MOST_CHARACTERS:,}")
@@ -206,10 +201,8 @@ def _word_or_table(gain: Any) -> str | tuple[float, ...] | None:
 def parse_gain(gain: Any) -> str | tuple[float, ...]:
     """Parse `"exponential"` (2^label - 1), `"linear"` (the label itself), or a table.
 
-    A table is a sequence of numbers, or text such as "0,1,3,7", with the gains of the labels 0, 1, 2, ...
-
-    Raises:
-        ParameterError: the gain is something else, or a table with negative, infinite or decreasing entries.
+    A table is a sequence of finite numbers >= 0 that never decrease, or text such as "0,1,3,7": the gains of the labels
+    0, 1, 2, ... Anything else raises `ParameterError`.
     """
     rule = _word_or_table(gain)
     if rule is None:
@@ -227,11 +220,7 @@ def parse_gain(gain: Any) -> str | tuple[float, ...]:
 
 
 def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float64Array:
-    """Compute the gain of each document, float64[N], finite and >= 0.
-
-    Args:
-        labels: float[N], finite and >= 0.
-        gain: see `parse_gain`.
+    """Compute the gain of each document, float64[N], finite and >= 0; see `parse_gain`.
 
     Raises:
         RowError: a label is not finite, negative, too large for 2^label, or outside the table.
@@ -275,11 +264,7 @@ def label_map_from_zero(labels: npt.ArrayLike) -> str:
 
 
 def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Float64Array:
-    """Return `gains_from_labels` times the document weights, if any: float64[N].
-
-    Raises:
-        DataError: a label has no gain, or a product overflows.
-    """
+    """Return `gains_from_labels` times the document weights, if any: float64[N]."""
     with queries.naming_rows():
         gains = gains_from_labels(labels, gain)
     if queries.document_weights is None:

@@ -33,11 +33,9 @@ _NO_FOLLOWING = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | ge
 
 
 def try_lock(descriptor: int) -> bool | None:
-    """Lock an open file or folder until the descriptor is closed or the process ends.
+    """Lock an open file or folder until it is closed, and return False if another descriptor holds the lock.
 
-    Returns:
-        True if the lock is held, False if another descriptor holds it, or None where locks are not supported (Windows,
-        some network file systems).
+    Return None where locks are not supported (Windows, some network file systems).
     """
     if fcntl is None:
         return None
@@ -51,11 +49,7 @@ def try_lock(descriptor: int) -> bool | None:
 
 
 def mark_alive(descriptor: int, path: str) -> bool:
-    """Mark a new file or folder as in use while the descriptor is open.
-
-    Returns:
-        True, or False if the file must be created again because `remove_if_dead` of another process removed it.
-    """
+    """Mark a new file or folder as in use while it is open; return False if another process has removed it."""
     locked = try_lock(descriptor)
     return locked is None or (locked and leads_to(path, descriptor))
 
@@ -96,10 +90,7 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
     """Reserve the file at `path` for this run while the block runs.
 
     The lock is on a hidden file `.NAME.lock` in the same folder. A lock file that a killed run left reserves nothing.
-    Where files cannot be locked, warn and continue.
-
-    Raises:
-        InputError: another run holds the lock. The message names its process if it is known.
+    If another run holds the lock, raise `InputError`. Where files cannot be locked, warn and continue.
     """
     lock_file = lock_path(path)
     try:
@@ -178,11 +169,7 @@ def record_path(path: AnyPath) -> str:
 
 
 def read_text(path: AnyPath, *, errors: str = "strict") -> str:
-    r"""Read a sidecar file as UTF-8 text without a byte order mark. Line ends become "\n".
-
-    Raises:
-        FileFormatError: the file cannot be read or is not UTF-8 text.
-    """
+    r"""Read a sidecar file as UTF-8 text, without a byte order mark and with "\n" as line ends."""
     try:
         text = read_whole(path).decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
@@ -191,11 +178,7 @@ def read_text(path: AnyPath, *, errors: str = "strict") -> str:
 
 
 def read_whole(path: AnyPath) -> bytes:
-    """Read a sidecar file. Pipes and devices, which may be endless, are read up to a limit.
-
-    Raises:
-        FileFormatError: the file cannot be read, or a stream exceeds the limit.
-    """
+    """Read a sidecar file, or a pipe or device up to a limit, because it may be endless."""
     try:
         with open(path, "rb") as file:
             ends = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
@@ -272,12 +255,7 @@ def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
 
 
 def check_writable(path: AnyPath, *, streams: bool = False) -> None:
-    """Check early that `replacing` can write to `path`, and remove leftovers of killed processes.
-
-    Raises:
-        InputError: the folder is missing or read-only, or `path` is a folder, a read-only file or, unless `streams`
-            allows them, a pipe or a device.
-    """
+    """Remove leftovers of killed processes, and raise `InputError` if `replacing` could not write to `path`."""
     if streams and _is_stream(path):
         if not os.access(path, os.W_OK):
             raise InputError(f"{os.fspath(path)}: cannot be written: {os.strerror(errno.EACCES)}")
@@ -295,11 +273,9 @@ def check_writable(path: AnyPath, *, streams: bool = False) -> None:
 
 
 def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
-    """Raise `InputError` if the output would overwrite an input file, even under another name.
+    """Raise `InputError` if the output would overwrite an input file or its sidecar files, even under another name.
 
-    Args:
-        output: path of the output. Standard output (`-`), pipes and devices overwrite nothing.
-        inputs: paths and patterns. Their sidecar files count as inputs.
+    Inputs may be patterns. Standard output (`-`), pipes and devices overwrite nothing.
     """
     if not os.path.isfile(output):
         return

@@ -36,11 +36,7 @@ def available_threads() -> int:
 
 
 def resolve_threads(threads: int | None) -> int:
-    """Resolve a thread count, where None and numbers below 1 mean all available cores.
-
-    Raises:
-        ParameterError: the count exceeds `MOST_THREADS`.
-    """
+    """Return the number of threads, where None and numbers below 1 mean all available cores."""
     return available_threads() if threads is None or threads < 1 else _checked(threads, "num_threads")
 
 
@@ -310,13 +306,11 @@ class Messages(io.FileIO):
 
 
 def _text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
-    """Wrap a byte stream as text, with the settings of the stream it replaces."""
-    if before is None:  # it was closed
-        return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace")
+    """Wrap a byte stream as text, with the settings of the stream that it replaces, or None if that was closed."""
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
-        before.encoding,
-        before.errors,
-        line_buffering=before.line_buffering,
-        write_through=before.write_through,
+        getattr(before, "encoding", "utf-8"),
+        getattr(before, "errors", "backslashreplace"),
+        line_buffering=getattr(before, "line_buffering", False),
+        write_through=getattr(before, "write_through", False),
     )

@@ -119,11 +119,7 @@ def find_param(name: str, params: Iterable[Param]) -> Param | None:
 
 
 def resolve_params(params: tuple[Param, ...], given: Mapping[str, Any], *, owner: str) -> dict[str, Any]:
-    """Map canonical names to the given values, which are not parsed.
-
-    Raises:
-        ParameterError: a name is unknown (the message has the nearest known one), or a parameter is given twice.
-    """
+    """Map canonical names to the given values, and raise `ParameterError` for unknown or repeated names."""
     resolved: dict[str, Any] = {}
     typed: dict[str, str] = {}
     for name, value in given.items():
@@ -191,11 +187,7 @@ class Registry(Generic[T]):
         return [spec.name for spec in self]
 
     def get(self, name: str) -> T:
-        """Return the member with this name or alias.
-
-        Raises:
-            ParameterError: no member has it. The message has the nearest name and the list.
-        """
+        """Return the member with this name or alias, or raise `ParameterError` with the nearest name and the list."""
         wanted = plain_name(name)
         for spec in self:
             if wanted in map(plain_name, (spec.name, *spec.aliases)):

@@ -284,11 +284,7 @@ def _whole(values: Any) -> Int64Array | None:
 
 
 def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Return the query ids of rows, [N], as int64 (uint64 if large) or text.
-
-    Raises:
-        DataError: an id is missing or neither a whole number nor text, or the ids are mixed.
-    """
+    """Return the query ids of rows, [N], as int64 (uint64 if large) or text, and raise `DataError` for other ids."""
     # NumPy would turn the numbers of a mixed list into text.
     given = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
     if given.ndim != 1:
@@ -349,7 +345,7 @@ def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def query_numbers(ids: npt.NDArray[Any]) -> Int64Array:
-    """Number the query of each row, int64[N], from 0 in order of first appearance."""
+    """Number the queries of rows, int64[N], from 0 in order of first appearance."""
     if ids.dtype.kind == "O":
         seen: dict[Any, int] = {}
         return np.fromiter((seen.setdefault(one, len(seen)) for one in ids), np.int64, ids.size)

@@ -53,11 +53,7 @@ class Schedule(Protocol):
 
 
 def as_numbers(values: Any, what: str) -> Float64Array:
-    """Convert to float64[N], with NaN for missing values. The result may share memory with the input.
-
-    Raises:
-        DataError: a value is not a number, or is too large.
-    """
+    """Convert to float64[N], with NaN for missing values, or raise `DataError`. The result may share memory."""
     try:
         given = values if np.ma.isMaskedArray(values) else np.asarray(values)
     except ValueError:
@@ -127,13 +123,10 @@ _WORDS: dict[Any, str] = {
 
 
 def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate a function to check the types of its arguments.
+    """Decorate a function to raise `ParameterError` for arguments of other types.
 
     Args:
         kinds: argument name -> a class or a union (`str | None`). `int` includes NumPy integers and excludes bool.
-
-    Raises:
-        ParameterError: an argument of the decorated function has another type.
     """
 
     def made(function: Callable[P, R]) -> Callable[P, R]:

@@ -72,7 +72,6 @@ class Pack:
     of_nodes: int
 
     def without(self, kind: str) -> Pack:
-        """Return the pack without the rows of one kind."""
         others = self.kind != KINDS.index(kind)
         return replace(self, rows=self.rows[others], kind=self.kind[others])
 
@@ -263,9 +262,7 @@ def _compared(
 ) -> Verification:
     """Compare scores, float64[N], in the order of the rows.
 
-    Args:
-        half: half a unit of the last digit of `given`.
-        slack: largest difference that rounding to float32 explains.
+    Rounding explains differences up to `half` a unit of the last digit of `given`, and float32 those up to `slack`.
     """
     apart = np.abs(given - own)
     differs = apart > half + _unit(own)

@@ -25,11 +25,7 @@ _MOST_BYTES = 100 * 2**20  # of a request, unless http.max_content_length says o
 
 
 def write(model: ServedModel, *, fields: bool = False) -> bytes:
-    """Write the body of `PUT _ml/trained_models/ID`.
-
-    Args:
-        fields: name the input fields, which versions before 8.15 need and later ones refuse.
-    """
+    """Write the body of `PUT _ml/trained_models/ID`, with `fields` of the input, which versions before 8.15 need."""
     if not _ID.fullmatch(model.name):
         raise ExportError(
             f"{model.name!r} is not a valid model id in Elasticsearch: use up to 64 lowercase letters and digits, with "
@@ -52,7 +48,9 @@ def write(model: ServedModel, *, fields: bool = False) -> bytes:
     document["compressed_definition"] = base64.b64encode(gzip.compress(definition, mtime=0)).decode()
     body = (json.dumps(document, indent=1) + "\n").encode()
     if len(body) > _MOST_BYTES:
-        raise ExportError(f"{len(body):,} bytes exceed {_MOST_BYTES:,}, Elasticsearch's limit: train fewer trees")
+        raise ExportError(
+            f"the file has {len(body):,} bytes, more than Elasticsearch's limit of {_MOST_BYTES:,}: train fewer trees"
+        )
     if not model.extractors:
         warn_user(
             f"the file has a template for each of {len(names)} features: replace FIELD, or the whole query, or pass "
@@ -63,7 +61,7 @@ def write(model: ServedModel, *, fields: bool = False) -> bytes:
 
 
 def _tree(root: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn a tree of `dump` into an array of nodes, which refer to each other by their places."""
+    """Turn a tree of `dump` into an array of nodes, which refer to each other by position."""
     level, names = [root], dict[str, int]()
     nodes: list[dict[str, Any]] = []
     for one in level:  # level by level, as `dump` numbers them

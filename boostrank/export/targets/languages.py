@@ -4,10 +4,9 @@ java: Java class without dependencies, for Java 8 or later.
 javascript: JavaScript module without dependencies, for browsers and Node.
 python: Python module without dependencies: tables of nodes and leaves, and a loop over them.
 
-The texts are in `export/templates/`: `model`, and `proof`, a program that prints the score of each line of its input.
-Words in capitals stand for sizes and tables. C and Python have tables as arrays, the others as text in literals: a
-method of Java holds 64 KB, and so does a literal. Nested conditions would take a compiler ten times as long, and
-Python's parser limits them to 100 levels.
+`export/templates/` has `model`, and `proof`, a program that prints the score of each line of its input. Words in
+capitals stand for sizes and tables. Tables are arrays in C and Python and text in the other languages, because a method
+of Java is limited to 64 KB. Nested conditions would compile ten times as slowly, and Python limits them to 100 levels.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ _CONSTANTS = {
 }
 # Words that stand for a size, a table or the name of the model.
 _WORD = re.compile(r"\bMODEL(?=_|\b)|\b[A-Z_]+\b")
-# Numbers in the text of one run of a proof.
+# Maximum number of values that one run of a proof reads.
 _MOST_CELLS = 2**22
 
-# Words that no class, package or function of one of the languages may be called.
+# Words that cannot be the name of a class, package or function in one of the languages.
 _RESERVED = re.findall(
     r"\w+",
     """
@@ -65,14 +64,14 @@ def _identifier(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Language:
-    """Language of a target.
+    """Programming language.
 
     Args:
         ending: ending of the templates.
         file: name of the file that the proof compiles; `MODEL` is the name of the model.
         commands: commands that compile and run the proof; none for Python.
-        ascii: whether literals spell other characters by their codes.
-        arrays: whether tables and names are arrays; otherwise text.
+        ascii: whether literals escape other characters.
+        arrays: whether tables and names are arrays; otherwise they are text.
         numbers: words for infinity and NaN.
         comment: beginning of a comment.
     """
@@ -153,7 +152,7 @@ class _Language:
 
     @property
     def programs(self) -> list[str]:
-        """Programs of the proof."""
+        """Programs that the proof runs."""
         return [command.split()[0] for command in self.commands if command[0] != "."]
 
     @property
@@ -184,7 +183,7 @@ class _Language:
 
 
 def _numbers(text: str, infinity: str = "Infinity", nan: str = "NaN") -> str:
-    """Spell the numbers of Python's text as another language does."""
+    """Replace Python's words for infinity and NaN by those of another language."""
     return text.replace("inf", infinity).replace("nan", nan)
 
 
@@ -201,7 +200,7 @@ def _strings(text: str) -> list[str]:
 
 
 def _trees(columns: list[npt.NDArray[Any]], sizes: Sequence[int]) -> ServedTrees:
-    """Return the trees of a file's columns; with sizes, all columns are in one."""
+    """Return the trees of the columns of a file; `sizes` are given if all columns are in one."""
     head, threshold, value, *others = np.split(columns[0], np.cumsum(sizes)[:-1]) if sizes else columns
     feature, left, right, kind, roots, sets, ends = (column.astype(np.int32) for column in others)
     forest = Forest(

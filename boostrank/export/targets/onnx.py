@@ -1,10 +1,10 @@
 """onnx: ONNX graph of one tree ensemble in float64, whose scores are rounded to float32 once, at the end.
 
-onnxmltools 1.16 is not used. It rounds thresholds to the nearest float32 numbers, so scores on MSLR differ by up to
-0.03; it drops linear leaves silently and treats XGBoost's rankers as classifiers.
+onnxmltools 1.16 is not used: it rounds thresholds to the nearest float32 numbers, so scores on MSLR differ by up to
+0.03, drops linear leaves silently and treats XGBoost's rankers as classifiers.
 
-Sets of categories become lookup tables. The operator for them, TreeEnsemble of ai.onnx.ml 5, gives wrong scores in
-ONNX Runtime up to 1.24 and is missing from older versions.
+Sets of categories become lookup tables, because the operator for them, TreeEnsemble of ai.onnx.ml 5, gives wrong scores
+in ONNX Runtime up to 1.24.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from boostrank.export.reading import Rules
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, missing_goes_left, with_version
 from boostrank.kernels.forest import LISTED_RIGHT, NAN_LEFT, Forest
 
-# Names that onnxmltools gives them and programs expect.
+# Names that onnxmltools uses and programs expect.
 _INPUT, _OUTPUT = "input", "variable"
 _MOST_CELLS = 2**26
 _TOGETHER = 1024  # rows scored together; each takes 17 bytes per set of categories
@@ -89,9 +89,8 @@ def _write(model: ServedModel) -> bytes:
 def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[npt.NDArray[np.uint8]], Forest]:
     """Turn sets of categories into splits of extra columns: 1 for categories that go right, 0 for the others.
 
-    Returns:
-        Columns with categories, ascending; a table for each, bool[codes + 2, sets], with the direction of each code,
-        then of unknown codes and of missing values; and the forest that splits by the extra columns.
+    Return the columns with categories, ascending; a table for each, bool[codes + 2, sets], with the direction of each
+    code, of unknown codes and of missing values; and the forest that splits by the extra columns.
     """
     nodes = np.flatnonzero(forest.categorical)
     feature, threshold, kind = forest.feature.copy(), forest.threshold.copy(), forest.kind.copy()
@@ -105,8 +104,8 @@ def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[npt.NDArr
         cells += (codes + 2) * own.size
         if cells > _MOST_CELLS:
             raise ExportError(
-                f"{nodes.size} sets of categories, with codes up to {codes - 1} in column {column}, would need more "
-                "than 64 MB of tables: number the categories from 0 without gaps, or export to c"
+                f"the {nodes.size} sets of categories, with codes up to {codes - 1} in column {column}, would need "
+                "tables of more than 64 MB: number the categories from 0 without gaps, or export to c"
             )
         turned = (forest.kind[own] & LISTED_RIGHT) != 0
         right = np.tile(~turned, (codes + 2, 1))

@@ -36,10 +36,9 @@ _HOW = (
 
 
 def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
-    """Return the trees in the form of XGBoost's dump: values below a condition go to `yes`.
+    """Return the trees in the form of XGBoost's dump, where values below a condition go to `yes`.
 
-    Args:
-        exact_text: write float32 numbers in full, for programs that read float64; otherwise the shortest text.
+    `exact_text` writes float32 numbers in full, for programs that read float64, instead of their shortest text.
     """
     forest = model.trees.forest
     conditions, left = above(cuts(forest)), missing_goes_left(forest).tolist()
@@ -71,13 +70,12 @@ def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def created_model(model: ServedModel, kind: str, definition: str) -> bytes:
-    """Return the body of `_createmodel`; the definition is a string, so that no JSON parser rounds its numbers."""
+    """Return the body of `_createmodel`, with the definition as a string, so that no JSON parser rounds its numbers."""
     inner = {"name": model.name, "model": {"type": kind, "definition": definition}}
     return (json.dumps({"model": inner}) + "\n").encode()
 
 
 def write_dump(model: ServedModel) -> bytes:
-    """Write `model/xgboost+json`."""
     trees = dump(model)
     return created_model(model, "model/xgboost+json", json.dumps(trees, separators=(",", ":")))
 

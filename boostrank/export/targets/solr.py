@@ -30,11 +30,7 @@ _ZERO = np.float32(2e-35)  # LightGBM treats smaller values as zero
 
 
 def write(model: ServedModel, *, missing: bool = True) -> bytes:
-    """Write the model for Solr's model store.
-
-    Args:
-        missing: write the direction of missing values at each split, which Solr reads since 9.2.
-    """
+    """Write the model for Solr's model store, with the directions of `missing` values, which Solr reads since 9.2."""
     forest = model.trees.forest
     stored, left = _before_slack(forest), missing_goes_left(forest)
 
@@ -56,10 +52,10 @@ def write(model: ServedModel, *, missing: bool = True) -> bytes:
 
 
 def _before_slack(forest: Forest) -> Float32Array:
-    """Return the thresholds to store, float32[M]: Solr's slack, added in float32, gives the cut of each node.
+    """Return the thresholds to store, float32[M], which plus Solr's slack, in float32, give the cut of each node.
 
-    If no number gives the cut, the next one above is stored, because the cut may occur as a value. Near 0 the next one
-    below is stored, because zeros must keep their side.
+    If no number gives the cut, store the next one above, because the cut may occur as a value. Near 0, store the next
+    one below, because zeros must keep their side.
     """
     cut = cuts(forest)
     near = (cut.astype(np.float64) - float(_SLACK)).astype(np.float32)

@@ -1,10 +1,9 @@
 """sql: SQL query: a sum of CASE expressions, one per tree, in standard SQL.
 
 Numbers are double precision, because databases round to float32 differently. XGBoost's thresholds are moved to the
-points where rounding to float32 changes, so every document reaches the same leaf; leaves are summed in float64. SQLite
-parses one decimal in 20,000 a unit of float64 off, so only float32 precision is promised.
-
-SQLite scores 500 rows a second with 500 trees of 63 leaves and a start: use it for small models or few rows.
+points where rounding to float32 changes, so every document reaches the same leaf. SQLite parses one decimal in 20,000 a
+unit of float64 off, so only float32 precision is promised. It scores 500 rows a second with 500 trees of 63 leaves and
+a start.
 
 The larger child of a node continues the same CASE and only the smaller one is nested: SQLite parses 20 levels.
 """
@@ -22,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.engines.trees import ServedTrees
 from boostrank.export.reading import Rules
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, nested
 from boostrank.kernels.curves import LOWEST, ZERO
@@ -40,7 +38,8 @@ _Part = tuple[str, int, int]
 def _write(model: ServedModel) -> bytes:
     trees, forest = model.trees, model.trees.forest
     names = ['d."' + name.replace('"', '""') + '"' for name in model.feature_names]
-    limits = _limits(trees).tolist()
+    # The largest value that goes left at each node.
+    limits = (_turns(forest.threshold.astype(np.float32)) if trees.single else forest.threshold).tolist()
 
     def node(i: int, left: _Part, right: _Part) -> _Part:
         goes_left, goes_right = _tests(forest.kind[i], names[forest.feature[i]], limits[i], forest, i)
@@ -118,11 +117,6 @@ def _listed(name: str, categories: Int64Array, single: bool) -> tuple[str, str]:
         tests = [f"({' OR '.join(tests[i : i + 2])})" for i in range(0, len(tests), 2)]
     inside = f"({tests[0]})" if tests else f"({name} IS NULL AND {name} IS NOT NULL)"
     return inside, f"NOT {inside}"
-
-
-def _limits(trees: ServedTrees) -> Float64Array:
-    """Return the largest value that goes left at each node, float64[M]."""
-    return _turns(trees.forest.threshold.astype(np.float32)) if trees.single else trees.forest.threshold
 
 
 def _turns(numbers: npt.NDArray[np.float32]) -> Float64Array:

@@ -46,7 +46,7 @@ def _name_fault(names: Sequence[str]) -> str | None:
 
 
 def _write(model: ServedModel) -> bytes:
-    """Write XGBoost's dump in float32 numbers, because Vespa reads float64, or float32 in large models."""
+    """Write XGBoost's dump in float32 numbers, because Vespa reads float64 numbers, or float32 in large models."""
     return (json.dumps(dump(model, exact_text=True), indent=0) + "\n").encode()
 
 
@@ -55,10 +55,7 @@ def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree
 
 
 def _write_lightgbm(model: ServedModel) -> bytes:
-    """Write LightGBM's dump with the next larger thresholds, because Vespa compares with `<`.
-
-    All numbers are float32 numbers, since Vespa rounds to float32 in large models.
-    """
+    """Write LightGBM's dump in float32 numbers, with the next larger thresholds, because Vespa compares with `<`."""
     forest = model.trees.forest
     conditions, left = above(cuts(forest)), missing_goes_left(forest).tolist()
     listed_right = (forest.kind & LISTED_RIGHT) != 0
@@ -82,8 +79,8 @@ def _write_lightgbm(model: ServedModel) -> bytes:
     count = 32 * int(np.diff(forest.set_ptr).max(initial=0))
     if count > _MOST_CATEGORIES:
         raise ExportError(
-            f"a categorical split has {count:,} categories; the file lists them all, and {_MOST_CATEGORIES:,} is the "
-            "maximum: train with fewer, or choose another target"
+            f"a categorical split has {count:,} categories, more than the maximum of {_MOST_CATEGORIES:,}: train with "
+            "fewer categories, or choose another target"
         )
     codes = list(range(count))
     document = {

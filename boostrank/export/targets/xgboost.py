@@ -1,8 +1,8 @@
 """xgboost: XGBoost's JSON, for XGBoost's and LightGBM's models.
 
 XGBoost compares in float32 with `<`. A threshold of LightGBM becomes the next larger float32 number, so every float32
-value keeps its direction. Leaves are rounded to float32 and summed in it, so scores differ from LightGBM's by that
-rounding. Sets of categories are mirrored: listed categories go left in LightGBM and right in XGBoost.
+value keeps its direction. Leaves are rounded to float32 and summed in float32, so scores differ from LightGBM's by that
+rounding. Sets of categories are mirrored, because listed categories go left in LightGBM and right in XGBoost.
 """
 
 from __future__ import annotations
@@ -54,13 +54,9 @@ def _write(model: ServedModel) -> bytes:
     learner = document["learner"]
     changed: dict[str, Any] = {"feature_names": list(names)}
     if not learner["objective"]["name"].startswith("rank:"):  # other objectives may transform scores
-        begins = learner["learner_model_param"] | {"base_score": _base_score(model)}
+        begins = learner["learner_model_param"] | {"base_score": f"[{model.trees.base!r}]"}
         changed |= {"objective": _RANKING, "learner_model_param": begins}
     return write_json(document | {"learner": learner | changed})
-
-
-def _base_score(model: ServedModel) -> str:
-    return f"[{model.trees.base!r}]"
 
 
 def _document(model: ServedModel, names: Sequence[str]) -> dict[str, Any]:
@@ -85,7 +81,7 @@ def _document(model: ServedModel, names: Sequence[str]) -> dict[str, Any]:
         "feature_types": types,
         "gradient_booster": {"model": grown, "name": "gbtree"},
         "learner_model_param": {
-            "base_score": _base_score(model),
+            "base_score": f"[{model.trees.base!r}]",
             "boost_from_average": "0",
             "num_class": "0",
             "num_feature": str(len(names)),
