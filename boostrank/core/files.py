@@ -70,7 +70,6 @@ def remove_if_dead(path: str) -> None:
 
 
 def leads_to(path: str, descriptor: int) -> bool:
-    """Return True if the path still names the open file."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:

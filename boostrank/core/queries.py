@@ -106,8 +106,8 @@ class QueryIndex:
         bad = np.flatnonzero(counts <= 0)
         if bad.size:
             raise DataError(f"group {bad[0]} has size {counts[bad[0]]}; every query needs at least one row")
-        if sum(counts.tolist()) > np.iinfo(np.int64).max:
-            raise DataError(f"group sizes add up to {sum(counts.tolist())} rows, which overflows int64")
+        if (total := sum(counts.tolist())) > np.iinfo(np.int64).max:
+            raise DataError(f"group sizes add up to {total} rows, which overflows int64")
         ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         return cls(ptr, np.arange(counts.size, dtype=np.int64), None if weights is None else np.asarray(weights))
 
@@ -340,7 +340,6 @@ def _id_of_object(one: Any, row: int) -> int | str:
 
 
 def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the ids as an object array of text."""
     return np.fromiter(map(str, ids), object, ids.size)
 
 

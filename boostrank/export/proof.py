@@ -382,7 +382,6 @@ def prove(
 
 
 def moved_line(moves: Verification) -> str:
-    """Describe the changes of rank in one line."""
     if moves.level != DIFFERENT or moves.first is None:
         return f"none of {moves.documents:,} documents changes its rank"
     row, query, own, given = moves.first

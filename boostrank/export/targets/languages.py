@@ -164,7 +164,6 @@ class _Language:
         return (_TEMPLATES / f"{name}.{self.ending}").read_text(encoding="utf-8")
 
     def spec(self, name: str, title: str, *how: str, aliases: tuple[str, ...] = ()) -> TargetSpec:
-        """Declare the target."""
         programs = " and ".join(self.programs)
         last = "Missing values are NaN; the value of a category is its code."
         return TargetSpec(
@@ -195,7 +194,6 @@ def _literals(text: str, ascii: bool = False) -> str:
 
 
 def _strings(text: str) -> list[str]:
-    """Return the strings of all literals."""
     return [json.loads(literal) for literal in re.findall(r'^(".*"),$', text, re.MULTILINE)]
 
 

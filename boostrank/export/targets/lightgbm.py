@@ -51,7 +51,6 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
 
 
 def loaded(body: bytes, name: str) -> RankingModel:
-    """Load an exported file with the engine."""
     with tempfile.TemporaryDirectory(prefix="boostrank-") as folder:
         path = Path(folder, name)
         path.write_bytes(body)

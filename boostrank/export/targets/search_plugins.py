@@ -99,8 +99,6 @@ def write_ranklib(model: ServedModel) -> bytes:
 
 
 def parse_dump(trees: Sequence[Any], columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
-    """Parse the trees that `dump` wrote."""
-
     def parsed(node: dict[str, Any]) -> Split | float:
         if "leaf" in node:
             return float(node["leaf"])
