@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 
 Value = float | int | bool | str
 
@@ -126,7 +126,7 @@ def resolve_params(params: tuple[Param, ...], given: Mapping[str, Any], *, owner
         param = find_param(name, params)
         if param is None:
             hint = did_you_mean(name, [p.name for p in params]) if params else " It has none."
-            raise ParameterError(f"{owner} has no parameter {name!r}.{hint}")
+            raise UnknownParameter(f"{owner} has no parameter {name!r}.{hint}")
         if param.name in resolved:
             raise ParameterError(f"{owner}: {typed[param.name]!r} and {name!r} are the same parameter")
         resolved[param.name], typed[param.name] = value, name

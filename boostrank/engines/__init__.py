@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Engine:
-    """Facts about an engine that are known without importing it.
+    """Properties of an engine that are available without importing it.
 
     Args:
         module: module that defines its `BACKEND`.
-        format: "module:name" of its `ModelFormat`, which needs no engine.
-        install: command that installs it.
-        native_objectives: names of its own ranking objectives, as in "name:objective".
-        default_objective: objective trained by default; None: the default of all engines.
-        routes: supported data routes: "memory", floats in memory; "bins", streamed into bins; "again", bins from the
-            cache of an earlier run; "external", bins on disk.
+        format: "module:name" of its `ModelFormat`, which can be imported without the engine.
+        install: command that installs the engine.
+        native_objectives: names of its own ranking objectives.
+        default_objective: objective trained by default; None for the default of all engines.
+        routes: supported data routes: "memory" holds the features as floats, "bins" streams them into bins, "again"
+            loads bins from the cache of an earlier run, and "external" keeps bins on disk.
     """
 
     module: str
@@ -35,8 +35,6 @@ class Engine:
     default_objective: str | None = None
     routes: tuple[str, ...] = ("memory",)
 
-
-_ON_WORKERS = ("xgboost", "lightgbm")
 
 ENGINES = {
     "lightgbm": Engine(
@@ -60,29 +58,24 @@ ENGINES = {
         default_objective="smooth-ndcg",
     ),
 }
-"""Name -> engine; an entry here registers an engine."""
+"""Registered engines by name."""
 
 
 def of_engine(objective: str) -> bool:
-    """Return True for an engine's own objective, "lightgbm:lambdarank"."""
-    engine = ENGINES.get(objective.partition(":")[0])
-    return ":" in objective and engine is not None and bool(engine.native_objectives)
+    """Return True for an objective of an engine, such as "lightgbm:lambdarank"."""
+    name, colon, _ = objective.partition(":")
+    return bool(colon) and name in ENGINES and bool(ENGINES[name].native_objectives)
 
 
 def workers_of(engine: str) -> Any:
-    """Return the module by which several workers train with this engine."""
-    if engine not in _ON_WORKERS:
-        raise ParameterError(f"backend={engine!r}: workers of a cluster train {' or '.join(_ON_WORKERS)}")
+    """Return the module that trains with this engine on several workers."""
+    if engine not in ("xgboost", "lightgbm"):
+        raise ParameterError(f"backend={engine!r} cannot train on several workers: use xgboost or lightgbm")
     return import_module(f"boostrank.engines.{engine}.workers")
 
 
 def get_backend(name: str) -> Backend:
-    """Return the engine with this name.
-
-    Raises:
-        ParameterError: the name is unknown.
-        MissingDependency: the engine is not installed; the message names the command to install it.
-    """
+    """Import the engine with this name, or raise an error if it is unknown or cannot be loaded."""
     word = str(name).lower()
     if word not in ENGINES:
         raise ParameterError(f"unknown backend {name!r}.{did_you_mean(word, tuple(ENGINES))}")
@@ -103,14 +96,14 @@ def get_backend(name: str) -> Backend:
 
 
 def engines_with(parameter: str) -> list[str]:
-    """Return the names of the engines that have a parameter of this name."""
+    """Return the names of the installed engines that have this parameter."""
     found = []
     for name in ENGINES:
         try:
             get_backend(name).params.check({parameter: "1"})
         except (UnknownParameter, MissingDependency):
             continue
-        except ParameterError:  # the value, which is another question
+        except ParameterError:  # the engine knows the parameter, but not the value
             pass
         found.append(name)
     return found
@@ -118,31 +111,28 @@ def engines_with(parameter: str) -> list[str]:
 
 def formats() -> list[ModelFormat]:
     """Return the model format of every engine, without importing the engines."""
-    places = (engine.format.split(":") for engine in ENGINES.values())
-    return [getattr(import_module(module), name) for module, name in places]
+    names = (engine.format.split(":") for engine in ENGINES.values())
+    return [getattr(import_module(module), name) for module, name in names]
 
 
 def format_of(body: bytes) -> ModelFormat:
-    """Return the format of a model file, judged by its first bytes."""
+    """Detect the format of a model file from its first bytes."""
     known = formats()
     for one in reversed(known):
         if one.recognises(body):
             return one
-    kind = foreign_kind(body[:1000])
-    first, *others = (one.title for one in known)
-    what = "the file is empty" if not body else f"it is {kind}" if kind else ""
-    raise ModelError(f"neither {first} nor {' nor '.join(others)}" + (f": {what}" if what else ""))
+    kind = foreign_kind(body[:1000]) if body else "empty"
+    why = f": it is {kind}" if kind else ""
+    raise ModelError(f"the file is not {', '.join(one.title for one in known[:-1])} or {known[-1].title}{why}")
 
 
 def parse_model(body: bytes) -> Any:
-    """Parse and check a model file."""
     return format_of(body).parse(body)
 
 
 def booster_of(native: Any) -> Booster | None:
-    """Return the `Booster` of a `lightgbm.Booster` or `xgboost.Booster`; None for other types."""
+    """Wrap a `lightgbm.Booster` or `xgboost.Booster`; return None for other types."""
     name = type(native).__module__.partition(".")[0]
     engine = get_backend(name) if name in ENGINES else None
-    if engine is None or engine.booster_type is None or not isinstance(native, engine.booster_type):
-        return None
-    return engine.booster(native)
+    known = engine is not None and engine.booster_type is not None and isinstance(native, engine.booster_type)
+    return engine.booster(native) if engine is not None and known else None

@@ -1,4 +1,4 @@
-"""Contract of an engine: a `Backend` creates data sets and trains in `Rounds`, a `Booster` is a trained model."""
+"""Base classes of engines: `Backend` creates data sets and trains, `Rounds` is its loop, `Booster` a trained model."""
 
 from __future__ import annotations
 
@@ -22,19 +22,12 @@ if TYPE_CHECKING:
     from boostrank.objective.bound import Gradient
     from boostrank.objective.description import TrainingObjective
 
-GradientFunction = Callable[[npt.NDArray[Any], Any, int], tuple[Any, Any]]
-"""(scores, engine's data set, round) -> gradient and Hessian, float32[N]."""
-MetricFunction = Callable[[npt.NDArray[Any], Any], list[tuple[str, float, bool]]]
-"""(scores, engine's data set) -> (metric, value, higher is better), as LightGBM's `feval` returns them."""
-EvaluateFunction = Callable[[npt.NDArray[Any], Any, int], "Gradient"]
-"""(scores, engine's data set, round) -> loss and gradient of our objective, in float64, not scaled."""
-
 SCORES, LEAVES, CONTRIBUTIONS = "scores", "leaves", "contributions"
-"""Kinds of output of `Booster.predict`."""
+"""Outputs of `Booster.predict`."""
 
 
 class LostContact(Exception):
-    """Another worker of the same training does not answer, or has failed."""
+    """Error of a distributed training in which another worker failed or does not answer."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +35,10 @@ class Wanted:
     """Options of a prediction.
 
     Args:
-        what: SCORES; LEAVES, the leaf of each tree, those of a linear start first; or CONTRIBUTIONS, TreeSHAP values of
-            each feature and then the expected score.
-        rounds: maximum number of rounds; 0: all.
-        absent_is_missing: treat absent entries of a sparse row as missing, not as zero, if the engine supports it.
+        what: SCORES; LEAVES, the leaf of each tree, starting with the linear start; or CONTRIBUTIONS, the TreeSHAP
+            value of each feature and then the expected score.
+        rounds: maximum number of rounds; 0 for all.
+        absent_is_missing: treat absent entries of a sparse row as missing instead of zero, if the engine supports it.
     """
 
     what: str = SCORES
@@ -59,31 +52,31 @@ class Booster:
     """Trained model of an engine. Subclass this; methods with a default body are optional.
 
     Args:
-        native: the engine's own object, or an object of ours with `rounds`, `feature_names` and `to_bytes(rounds)`.
+        native: the engine's own object, or one with `rounds`, `feature_names` and `to_bytes(rounds)`.
+
+    Attributes:
+        engine: name of the engine.
+        scores_rows_alone: whether the score of a row is bit-identical whichever rows are predicted with it.
+        absent_is_missing: whether the engine's data sets treat absent entries of a sparse row as missing.
     """
 
     native: Any
-
     engine: ClassVar[str]
-    """Name of the engine."""
     scores_rows_alone: ClassVar[bool] = True
-    """Whether the score of a row is bit-identical whatever other rows are predicted with it."""
     absent_is_missing: ClassVar[bool] = False
-    """Whether the engine's own data sets treat absent entries of a sparse row as missing, not as zero."""
 
     @classmethod
     def load(cls, data: bytes) -> Self:
-        """Return the model of a file that has been checked."""
+        """Load a model file that has been checked."""
         raise NotImplementedError
 
     @property
     def rounds(self) -> int:
-        """Number of rounds, without the trees of a linear start."""
+        """Number of rounds, excluding the trees of a linear start."""
         return int(self.native.rounds)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features, in column order."""
         return tuple(self.native.feature_names)
 
     def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
@@ -108,12 +101,12 @@ class Booster:
 
     @property
     def best_rounds(self) -> int:
-        """Number of rounds that the native `predict` uses by default; 0: all."""
+        """Number of rounds that the native `predict` uses by default; 0 for all."""
         return 0
 
     @property
     def stopped_rounds(self) -> int:
-        """Number of rounds up to the best one, if another program's early stopping stored it; otherwise 0."""
+        """Best number of rounds, if another program stored it in the file; otherwise 0."""
         return 0
 
     @property
@@ -122,33 +115,28 @@ class Booster:
         return 0
 
     def finished(self, categories: Mapping[int, Categories]) -> Booster:
-        """Return the model as it is saved; may change the native object.
-
-        Leaves are rounded so that every program computes the same sums, if that is harmless (`engines.trees.Leaves`).
+        """Return the model to save, with rounded leaves (`engines.trees.Leaves`); may change the native object.
 
         Args:
-            categories: column -> its categories, for engines whose files store them.
+            categories: categories by column, for engines whose files store them.
         """
         return self
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
-        """Return feature -> categories of a model trained elsewhere, if its file has them."""
+        """Return the categories by feature that the file of another program stores."""
         return {}
 
 
 Callback = Callable[[Any], None]
-"""LightGBM's callback, which every engine calls with a `CallbackEnv`.
+"""Callback of LightGBM, which every engine calls with a `CallbackEnv`.
 
-It may have `order` and `before_iteration`, and may stop the training by an exception with `best_iteration` and
-`best_score`.
+It may have the attributes `order` and `before_iteration`, and may stop the training by raising an exception with the
+attributes `best_iteration` and `best_score`.
 """
-
-_MARKS = ("stopping_rounds", "eval_result", "remembers_rounds")
-"""Attributes that mark callbacks with memory: LightGBM's early stopping and recorder, and ours."""
 
 
 class EvalResult(NamedTuple):
-    """Value of one metric on one data set: LightGBM 4.7's five fields, with the length of its earlier four."""
+    """Value of one metric on one data set, with the five fields of LightGBM 4.7 and the length 4 of earlier ones."""
 
     dataset_name: str
     metric_name: str
@@ -163,19 +151,18 @@ class EvalResult(NamedTuple):
         return iter(self[:4])
 
     def is_cv_result(self) -> bool:
-        """Return False: results never stand for several folds; LightGBM's callbacks ask."""
+        """Return False; LightGBM's callbacks call this."""
         return False
 
 
 @dataclass
 class CallbackEnv:
-    """Environment of a callback, with LightGBM's fields.
+    """Argument of callbacks, with LightGBM's fields.
 
     Args:
-        model: the booster (LightGBM) or a stand-in with `reset_parameter` (XGBoost).
+        model: LightGBM's booster, or an object with `reset_parameter`.
         params: engine parameters, in LightGBM's names.
         iteration: 0-based round, counting the rounds of a continued model.
-        begin_iteration, end_iteration: first round of this training, and one past its last.
         evaluation_result_list: metrics after this round; None before it.
     """
 
@@ -188,11 +175,7 @@ class CallbackEnv:
 
 
 class StopTraining(Exception):
-    """Raised by a callback to stop training normally.
-
-    Args:
-        best_iteration: 0-based round of the model to use.
-    """
+    """Exception that a callback raises to stop training normally, at the 0-based round `best_iteration`."""
 
     def __init__(self, best_iteration: int, best_score: Sequence[Any] = ()) -> None:
         super().__init__(best_iteration)
@@ -200,7 +183,7 @@ class StopTraining(Exception):
 
 
 def beginning_at(env: Any, round: int) -> Any:
-    """Return the environment, ours or LightGBM's, of a training that began in this round."""
+    """Return a copy of a callback's argument, ours or LightGBM's, with another first round."""
     return dataclasses.replace(env, begin_iteration=round)
 
 
@@ -211,9 +194,9 @@ class Snapshot:
     """State of a training between two rounds, from which its engine can resume.
 
     Args:
-        model: model file of all rounds so far.
+        model: model file of the completed rounds.
         scores: scores of the training set and then each validation set, if trees do not reproduce them bit for bit.
-        scores_sha256: hash of the training set's scores, if the engine recomputes them from the trees.
+        scores_sha256: hash of the scores of the training set, if the engine recomputes them from the trees.
     """
 
     model: bytes
@@ -226,9 +209,9 @@ class Resumed:
     """Training to resume.
 
     Args:
-        snapshot: state after its last round.
+        snapshot: state after the last completed round.
         begin: first round of the training; 0 unless it continued a model.
-        results: metrics of every round since `begin`, for callbacks with memory.
+        results: metrics of every round since `begin`.
     """
 
     snapshot: Snapshot
@@ -237,60 +220,62 @@ class Resumed:
 
 
 def round_seed(name: str, seed: int, round: int) -> int:
-    """Return a seed below 2^30 for one use in one round; LightGBM adds the number of a block of rows to it."""
+    """Return a seed for one purpose in one round, below 2^30 because LightGBM adds numbers of blocks to it."""
     digest = hashlib.blake2b(f"{name} {seed} {round}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "little") >> 2
 
 
 @dataclass
 class TrainRequest:
-    """Everything an engine needs for one training.
+    """Arguments of `Backend.train`.
 
     Args:
         params: engine parameters in LightGBM's names (or the engine's own).
-        train: training set in the engine's own form, from `Backend.dataset`.
+        train: training set from `Backend.dataset`.
         valid: names and data sets to evaluate after each round; may include `train` itself.
         rounds: number of rounds to add.
-        gradient: our objective, or None to use `native_objective`.
+        gradient: (scores, data set, round) -> gradient and Hessian, float32[N]; None to use `native_objective`.
         native_objective: name of one of the engine's own objectives.
+        metrics: functions (scores, data set) -> (metric, value, higher is better), like LightGBM's `feval`.
         earlier: model to continue, or None.
-        rows: data sets from which `train` and then each member of `valid` were made.
-        start_scores: initial scores float64[N] of `train` and then of each member of `valid`; None or absent: the
+        rows: data sets from which `train` and then each member of `valid` were created.
+        start_scores: initial scores float64[N] of `train` and then of each member of `valid`; None or absent for the
             scores of `earlier`.
         resumed: interrupted training to resume; `rounds` is still its full number of rounds.
-        objective, evaluate: our objective and its losses, for a backend that compares losses; otherwise None.
+        objective: objective for a backend that compares losses; otherwise None.
+        evaluate: (scores, data set, round) -> its loss and gradient in float64, not scaled.
     """
 
     params: dict[str, Any]
     train: Any
     valid: list[tuple[str, Any]]
     rounds: int
-    gradient: GradientFunction | None
+    gradient: Callable[[npt.NDArray[Any], Any, int], tuple[Any, Any]] | None
     native_objective: str | None
-    metrics: list[MetricFunction]
+    metrics: list[Callable[[npt.NDArray[Any], Any], list[tuple[str, float, bool]]]]
     earlier: Any = None
     rows: list[RankingDataset] = field(default_factory=list)
     start_scores: Sequence[Float64Array | None] = ()
     callbacks: list[Callback] = field(default_factory=list)
     resumed: Resumed | None = None
     objective: TrainingObjective | None = None
-    evaluate: EvaluateFunction | None = None
+    evaluate: Callable[[npt.NDArray[Any], Any, int], Gradient] | None = None
 
 
 class Rounds:
-    """Rounds of a training: its callbacks, in LightGBM's order, and metrics. Iterate over it to train each round.
+    """Loop over the rounds of a training, which computes metrics and calls callbacks in LightGBM's order.
 
     Args:
-        model: object that callbacks get.
+        model: object that callbacks receive.
         before: number of rounds of the continued or resumed model.
-        scores: data set of the engine -> its scores after this round.
+        scores: function that returns the current scores of one of the engine's data sets.
     """
 
     def __init__(self, request: TrainRequest, model: Any, before: int, scores: Callable[[Any], Any]) -> None:
         self._request, self._model, self._scores = request, model, scores
         self._begin = before if request.resumed is None else request.resumed.begin
         self._end = self._begin + request.rounds
-        # By `order`; callbacks without it come first.
+        # Callbacks without `order` come first.
         callbacks = sorted(request.callbacks, key=lambda cb: getattr(cb, "order", -len(request.callbacks)))
         self._early = [cb for cb in callbacks if getattr(cb, "before_iteration", False)]
         self._late = [cb for cb in callbacks if not getattr(cb, "before_iteration", False)]
@@ -298,35 +283,33 @@ class Rounds:
         self.round, self.best_rounds, self.stopped = before, 0, False
 
     def __iter__(self) -> Iterator[int]:
-        # Replay the rounds before a resumption to callbacks with memory.
+        # Replay the rounds before a resumption to stateful callbacks: LightGBM's early stopping and recorder, and ours.
         if self._request.resumed is not None:
-            remembering = [cb for cb in self._late if any(hasattr(cb, mark) for mark in _MARKS)]
+            marks = ("stopping_rounds", "eval_result", "remembers_rounds")
+            stateful = [cb for cb in self._late if any(hasattr(cb, mark) for mark in marks)]
             for earlier, results in enumerate(self._request.resumed.results, self._begin):
-                self._call(remembering, earlier, list(results))
+                self._call(stateful, earlier, list(results))
         for number in range(self.round, self._end):
             self.round = number
-            if self._call(self._early, self.round, None):
+            if self._call(self._early, number, None):
                 return
             yield number
-            if self._call(self._late, self.round, self._measured()):
+            measured = [
+                EvalResult(name, *result)
+                for name, data in self._request.valid
+                for function in self._request.metrics
+                for result in function(self._scores(data), data)
+            ]
+            if self._call(self._late, number, measured):
                 return
 
-    def _measured(self) -> list[EvalResult]:
-        """Return the metrics of each validation set."""
-        return [
-            EvalResult(name, *result)
-            for name, data in self._request.valid
-            for function in self._request.metrics
-            for result in function(self._scores(data), data)
-        ]
-
     def _call(self, callbacks: Sequence[Callback], round: int, results: list[EvalResult] | None) -> bool:
-        """Call the callbacks; return True if one stops the training."""
+        """Call the callbacks; return True if one of them stops the training."""
         trained_on = [name for name, data in self._request.valid if data is self._request.train]
+        held_out = [result for result in results or () if result.dataset_name not in trained_on]
         for callback in callbacks:
-            watched = results
-            if results and hasattr(callback, "stopping_rounds"):  # early stopping ignores the training set
-                watched = [result for result in results if result.dataset_name not in trained_on] or results
+            # Early stopping ignores the training set, unless it is the only set.
+            watched = held_out if held_out and hasattr(callback, "stopping_rounds") else results
             env = CallbackEnv(self._model, self._params, round, self._begin, self._end, watched)
             try:
                 callback(env)
@@ -339,7 +322,7 @@ class Rounds:
 
 
 class Resettable:
-    """Base class of models that callbacks get where `lgb.reset_parameter` expects several boosters."""
+    """Base class of models for `lgb.reset_parameter`, which may expect several boosters."""
 
     @property
     def boosters(self) -> list[Any]:
@@ -347,7 +330,15 @@ class Resettable:
 
 
 class Backend:
-    """Engine of trees, linear models or others. Subclass this; methods with a default body are optional."""
+    """Engine of trees, linear models or others. Subclass this; methods with a default body are optional.
+
+    Attributes:
+        booster_type: class of the engine's own models, which users may pass.
+        error_types: exceptions that the engine's own code raises.
+        grows_trees: whether models consist of trees.
+        starts_linear: whether the objective `auto` starts from a linear ranker (see `begin_with`).
+        shares_bins: whether `dataset` accepts parts of a `data.rows.Whole` that share their bins.
+    """
 
     name: str
     version: str
@@ -355,42 +346,36 @@ class Backend:
     params: Params
     booster: type[Booster]
     booster_type: type | None = None
-    """Class of the engine's own models, which users may pass."""
     error_types: tuple[type[Exception], ...] = ()
-    """Exceptions that the engine's own code raises."""
     grows_trees: bool = True
-    """Whether the engine has the parameters of trees."""
     starts_linear: bool = False
-    """Whether the objective `auto` starts from a linear ranker: see `begin_with`."""
     shares_bins: bool = False
-    """Whether `dataset` accepts parts of a `data.rows.Whole` that share their bins."""
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
-        """Convert a data set into the engine's own form.
+        """Convert a data set to the engine's own class.
 
         Args:
             params: engine parameters, on which binning depends.
-            reference: the training set in the engine's form, for a validation set.
-            weights: pass the query weights to the engine. Its own objectives need them; the driver applies them to
-                ours.
+            reference: training set from this method, for a validation set.
+            weights: pass the query weights to the engine, for its own objectives; ours apply them themselves.
         """
         raise NotImplementedError
 
     def check(self, data: Any, params: dict[str, Any]) -> None:
-        """Refuse a training set in the engine's own form with which `train` could not begin."""
+        """Raise an error if `train` could not start with this training set from `dataset`."""
 
     def train(self, request: TrainRequest) -> tuple[Any, int]:
-        """Train, and return the `Booster` and its best number of rounds (0: all)."""
+        """Train, and return the `Booster` and its best number of rounds (0 for all)."""
         raise NotImplementedError
 
     def load(self, data: bytes) -> Booster:
-        """Return the `Booster` of a model file whose structure has been checked."""
+        """Load a model file that has been checked."""
         return self.booster.load(data)
 
     def begin_with(self, start: LinearStart) -> Booster:
-        """Return a model of no rounds with the scores of a linear ranker, for training to continue."""
+        """Return a model of no rounds with the scores of a linear ranker, from which training continues."""
         raise ParameterError(f"{self.name} cannot start from a linear model")
 
     def snapshot(self, model: Any) -> Snapshot:
         """Return the state of a training after a round, for a backend that can resume."""
-        raise ParameterError(f"a training of {self.name} has no checkpoint")
+        raise ParameterError(f"backend={self.name!r} cannot write checkpoints")

@@ -22,10 +22,10 @@ class Limits:
     """Constraints on single features.
 
     Args:
-        direction: int64[d], 1: scores rise with the feature, -1: they fall, 0: free. Missing values are free, as in the
-            engines.
+        direction: int64[d], 1 if scores rise with the feature, -1 if they fall, 0 if both are allowed. Missing values
+            are not constrained, as in the engines.
         unused: columns that trees cannot split by, or only as categories, ascending.
-        groups: sets of columns; the splits above a leaf use columns of one set. None: any columns.
+        groups: sets of columns; the splits above each leaf use columns of one set. None allows any columns.
     """
 
     direction: Int64Array
@@ -34,49 +34,71 @@ class Limits:
 
     @classmethod
     def none(cls, columns: int) -> Limits:
-        """Return no constraints."""
         return cls(np.zeros(columns, np.int64))
 
 
 class Params:
-    """Parameters of an engine, in LightGBM's names or its own. Subclass this; every method is optional."""
+    """Parameters of an engine, in LightGBM's names or its own. Subclass this; every method is optional.
+
+    Attributes:
+        title: name of the engine in messages.
+        of_objectives: parameters that only the engine's own objectives read.
+        of_ours: parameters whose defaults differ on this engine, by objective of boostrank.
+        of_features: main names of the parameters of single features.
+        refused: main name -> reason for the rejection, and the remedy.
+        harmless: values of refused parameters that are allowed, by main name.
+        serial: prefixes of the main names that several workers do not support.
+        untried: main names of parameters that `attempt` cannot check.
+    """
 
     title = "this engine"
-    """Name of the engine in messages."""
     of_objectives: frozenset[str] = frozenset()
-    """Parameters that only the engine's own objectives read."""
     of_ours: Mapping[str, Mapping[str, Any]] = {}
-    """Objective of ours -> parameters whose defaults differ on this engine."""
     of_features: frozenset[str] = frozenset({"interaction_constraints", "monotone_constraints"})
-    """Main names of the parameters of single features."""
     refused: Mapping[str, str] = {}
-    """Main name -> reason for the rejection, and the remedy."""
     harmless: Mapping[str, tuple[Any, ...]] = {}
-    """Main name of a refused parameter -> values that are allowed."""
     serial: tuple[str, ...] = ()
-    """Beginnings of main names that the engine reads on one machine only."""
     untried: frozenset[str] = frozenset({"verbosity"})
-    """Main names of parameters that `attempt` cannot check."""
 
     def __init__(self, *known: str) -> None:
         self._names = {name: name for name in known}
 
     def names(self) -> Mapping[str, str]:
-        """Return every name and alias -> its main name; empty if any name is allowed."""
+        """Return the main name of every name and alias; empty if any name is allowed."""
         return self._names
 
     def check(self, params: dict[str, Any]) -> None:
-        """Raise for unknown parameters, and for those that contradict boostrank."""
+        """Raise an error for unknown or unsupported parameters, and for values that the engine rejects."""
         given_as = self.check_values(params)[1]
         tried = {name: params[name] for main, name in given_as.items() if main not in self.untried}
-        try_parameters(self.title, tried, self.attempt)
+        known = f"{self.title} {sorted(tried.items(), key=str)!r}"
+        if not tried or known in _TAKEN:
+            return
+        together = self._failure(tried)
+        if together is None:
+            _TAKEN.add(known)
+            return
+        # Try the parameters one by one to find the rejected one.
+        single = [{name: value} for name, value in tried.items()] if len(tried) > 1 else []
+        alone = ((one, self._failure(one)) for one in single)
+        some, error = next(((one, error) for one, error in alone if error is not None), (tried, together))
+        given = ", ".join(f"{name}={value!r}" for name, value in some.items())
+        raise ParameterError(f"{self.title} rejects {given}: {refusal(error)}") from error
+
+    def _failure(self, params: dict[str, Any]) -> Exception | None:
+        try:
+            with without_stderr():
+                self.attempt(params)
+        except Exception as error:
+            return error
+        return None
 
     def check_values(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the parameters, and their names as given, under their main names.
 
         Raises:
             UnknownParameter: no such parameter.
-            ParameterError: a parameter is given twice, is not supported, or has a value that an engine would misread.
+            ParameterError: a parameter is given twice, is not supported, or has a value that the engine would misread.
         """
         known = self.names()
         named: dict[str, Any] = {}
@@ -95,16 +117,15 @@ class Params:
         return named, given_as
 
     def check_workers(self, params: Mapping[str, Any]) -> None:
-        """Raise for parameters that several workers cannot follow."""
+        """Raise an error for parameters that several workers do not support."""
         for name, value in self.named(params).items():
             if name.startswith(self.serial) and value not in (False, "false", 0, "", None):
-                raise ParameterError(f"{name} works on one machine only, not on several workers")
+                raise ParameterError(f"several workers do not support {name}: train on one machine")
 
     def attempt(self, params: dict[str, Any]) -> None:
         """Pass parameters to the engine, which raises its own errors."""
 
     def named(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the parameters under their main names."""
         known = self.names()
         return {known.get(name, name): value for name, value in params.items()}
 
@@ -112,18 +133,18 @@ class Params:
         """Return the parameters that set the gain of one of the engine's own objectives.
 
         Raises:
-            ParameterError: the objective does not rank, its scores would be wrong, or it does not support this gain.
+            ParameterError: the objective does not rank, or does not support this gain.
         """
-        raise ParameterError(f"{objective}: this engine has no objectives of its own")
+        raise ParameterError(f"{objective}: {self.title} has no objectives")
 
     def of_columns(
         self, params: dict[str, Any], names: Sequence[str], *, codes: Sequence[int] = (), followed: Sequence[int] = ()
     ) -> dict[str, Any]:
-        """Return parameters of single features, in any spelling, in the engine's form.
+        """Convert the parameters of single features to lists in the order of the columns.
 
         Args:
             params: parameters as given, or as this method returns them.
-            codes: columns with codes of categories, for engines that learn of them from parameters.
+            codes: columns with codes of categories, for engines that have a parameter for them.
             followed: for each column after the features, the feature whose parameters it copies.
         """
         found, known = dict(params), self.names()
@@ -156,8 +177,8 @@ def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
     """Parse `monotone_constraints` into one number per feature.
 
     Args:
-        value: numbers in the order of the features, a mapping from names, or either as text.
-        names: names of the features; None: not known yet.
+        value: numbers in the order of the features, a mapping from names, or either of them as text.
+        names: names of the features; None if they are not known yet.
     """
     found = _parsed(value, "monotone_constraints")
     if isinstance(found, Mapping):
@@ -169,10 +190,8 @@ def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
     found = list(found) if isinstance(found, list | tuple | np.ndarray) else [found]
     if any(isinstance(number, str) or number not in (-1, 0, 1) for number in found):
         raise ParameterError(f"monotone_constraints={value!r}: use 1 (rising), -1 (falling) or 0 for each feature")
-    if names is not None and found and len(found) != len(names):
-        raise ParameterError(
-            f"monotone_constraints has {len(found)} numbers, the data {len(names)} features: give one per feature"
-        )
+    if names is not None and found:
+        _check_length(found, names, "monotone_constraints")
     return [int(number) for number in found] or [0] * len(names or ())
 
 
@@ -180,8 +199,8 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
     """Parse `interaction_constraints` into groups of columns.
 
     Args:
-        value: lists of columns or names, or those as text.
-        names: names of the features; None: not known yet, names are kept.
+        value: lists of columns or names, or a text with such lists.
+        names: names of the features; None if they are not known yet, so that names are kept.
     """
     found = _parsed(value, "interaction_constraints")
     groups = list(found) if isinstance(found, list | tuple) else [found]
@@ -194,17 +213,20 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
 
 
 def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float]:
-    """Parse one number per feature, or those as text."""
     found = _parsed(value, parameter)
     try:
         numbers = [float(number) for number in (found if isinstance(found, list | tuple | np.ndarray) else [found])]
     except (TypeError, ValueError):
         raise ParameterError(f"{parameter}={value!r} must have one number per feature") from None
+    _check_length(numbers, names, parameter)
+    return numbers
+
+
+def _check_length(numbers: Sequence[Any], names: Sequence[str], parameter: str) -> None:
     if len(numbers) != len(names):
         raise ParameterError(
-            f"{parameter} has {len(numbers)} numbers, the data {len(names)} features: give one per feature"
+            f"{parameter} has {len(numbers)} numbers, but the data has {len(names)} features: pass one per feature"
         )
-    return numbers
 
 
 def _parsed(value: Any, parameter: str) -> Any:
@@ -228,25 +250,16 @@ def _column(one: Any, names: Sequence[str] | None, parameter: str) -> int | None
     if isinstance(one, bool) or not isinstance(one, int | np.integer) or one < 0:
         raise ParameterError(f"{parameter}: {one!r} is not a feature: pass its name, or its column counted from 0")
     if names is not None and one >= len(names):
-        raise ParameterError(f"{parameter}: there is no column {one}: the data has {len(names)}, counted from 0")
+        raise ParameterError(f"{parameter}: there is no column {one}; the columns are 0 to {len(names) - 1}")
     return int(one)
-
-
-_WHOLE = {
-    "num_leaves": 2,
-    "max_leaves": 0,
-    "max_bin": 2,
-    "max_depth": -(2**31),
-    "min_data_in_leaf": 0,
-    "verbosity": -(2**31),
-}
-"""Integer parameters of either engine -> minimum."""
 
 
 def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> None:
     """Check numbers that an engine or the memory plan would reject later or misread."""
+    least = {"num_leaves": 2, "max_leaves": 0, "max_bin": 2, "min_data_in_leaf": 0}
+    least |= {"max_depth": -(2**31), "verbosity": -(2**31)}
     for name, value in params.items():
-        low, must = _WHOLE.get(name), "a finite number"
+        low, must = least.get(name), "a finite number"
         if low is None or value is None:
             wrong = isinstance(value, float | np.floating) and not np.isfinite(value)
         else:
@@ -262,36 +275,11 @@ def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> Non
 _TAKEN: set[str] = set()
 _LIMIT = re.compile(r"Check failed: \((?:static_cast<\w+>\()?(\w+)\)+ (\S+) \(([^()]*)\)")
 _PLACES = re.compile(r"^\[\d\d:\d\d:\d\d\] \S+: | at /\S+, line \d+ \.?")
-_LONGEST = 300
-
-
-def try_parameters(engine: str, params: Mapping[str, Any], attempt: Callable[[dict[str, Any]], object]) -> None:
-    """Pass parameters to an engine, together and, if it rejects them, one by one."""
-    known = f"{engine} {sorted(params.items(), key=str)!r}"
-    if not params or known in _TAKEN:
-        return
-
-    def outcome(some: Mapping[str, Any]) -> Exception | None:
-        try:
-            with without_stderr():
-                attempt(dict(some))
-        except Exception as error:
-            return error
-        return None
-
-    together = outcome(params)
-    if together is None:
-        _TAKEN.add(known)
-        return
-    alone = (({name: value}, outcome({name: value})) for name, value in params.items() if len(params) > 1)
-    some, error = next(((one, error) for one, error in alone if error is not None), (params, together))
-    given = ", ".join(f"{name}={value!r}" for name, value in some.items())
-    raise ParameterError(f"{engine} does not take {given}: {refusal(error)}") from error
 
 
 @contextlib.contextmanager
 def without_stderr() -> Iterator[None]:
-    """Silence standard error inside the context, where LightGBM prints errors that it also raises."""
+    """Silence standard error, where LightGBM prints errors that it also raises."""
     try:
         kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     except OSError:  # standard error is closed
@@ -307,7 +295,7 @@ def without_stderr() -> Iterator[None]:
 
 
 def refusal(error: Exception) -> str:
-    """Return an engine's error in one line, without source files, times and stack."""
+    """Return an engine's error in one line, without source files, times and stack trace."""
     lines = [line.strip() for line in str(error).partition("Stack trace")[0].splitlines()]
     text = _PLACES.sub("", " ".join(filter(None, lines)))
     limit = _LIMIT.search(text)
@@ -315,17 +303,17 @@ def refusal(error: Exception) -> str:
         return f"{limit[1]} must be {limit[2]} {limit[3]}"
     if text.startswith("Unknown token"):
         return "a number is required"
-    return text[:_LONGEST].strip() or type(error).__name__
+    return text[:300].strip() or type(error).__name__
 
 
-# GNU's OpenMP keeps its threads between calls. A forked child has none of them, and an engine would wait for them
-# forever. So engines that the parent had loaded use one thread in the child.
+# GNU's OpenMP keeps its threads between calls. A forked child does not inherit them, and an engine would wait for them
+# forever. So engines that the parent process had loaded use one thread in the child.
 _warned: dict[str, bool] = {}
-"""Engine loaded by the parent process -> whether the warning about one thread was shown."""
+"""Whether the warning about one thread was shown, for each engine that the parent process had loaded."""
 
 
 def limit_in_children(engine: str, limit: Callable[[], object]) -> None:
-    """Make an engine use one thread in all processes forked from now on."""
+    """Limit an engine to one thread in all processes forked from now on."""
 
     def begin() -> None:
         limit()
@@ -336,14 +324,14 @@ def limit_in_children(engine: str, limit: Callable[[], object]) -> None:
 
 
 def engine_threads(engine: str, threads: int) -> int:
-    """Return the number of threads for an engine: as requested, but 1 in a forked process, with one warning."""
+    """Return the requested number of threads; in a forked process warn once and return 1."""
     if engine not in _warned or threads == 1:
         return threads
     if not _warned[engine]:
         _warned[engine] = True
         warn_user(
-            f"{engine} uses one thread in this process: it was forked after its parent had loaded {engine}, and a fork "
-            "loses the threads. Start processes with 'spawn' or 'forkserver', or load the model only in the child",
+            f"{engine} uses one thread in this process because it was forked after its parent had loaded {engine}. "
+            "Start processes with 'spawn' or 'forkserver', or load the model only in the child",
             TrainingWarning,
         )
     return 1

@@ -1,4 +1,4 @@
-"""Model files and their trees: the contract of a format, trees as arrays, step functions as trees, exact leaves."""
+"""Base class of model formats, trees as arrays, step functions as trees, and rounding of leaves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from boostrank.kernels.curves import Curve, combined
 from boostrank.kernels.forest import Forest
 from boostrank.records import from_json
 
-# The engines walk a tree recursively, and their SHAP code allocates depth^2 numbers: deeper trees overflow the stack.
+# The engines walk trees recursively, and their SHAP code allocates depth^2 numbers, so deeper trees overflow the stack.
 MAX_DEPTH = 4096
 
 
@@ -27,15 +27,14 @@ class Trees:
     """Trees of a model file.
 
     Args:
-        forest: for `kernels.forest.Walker`, whose scores differ from the engine's raw ones by a constant
-            (XGBoost's base_score) and by rounding; None if it cannot walk these trees.
-        why_not: reason why it cannot walk them; empty if it can.
-        count: number of trees, without those of a linear start.
-        gain: float64[d], total gain of the splits by each feature, as the engine counts it ("gain" of LightGBM,
-            "total_gain" of XGBoost).
+        forest: trees for `kernels.forest.Walker`, whose scores differ from the engine's by a constant (XGBoost's
+            base_score) and by rounding; None if it does not support them.
+        why_not: reason why it does not support them, or "".
+        count: number of trees, excluding a linear start.
+        gain: float64[d], total gain of the splits by each feature, as the engine computes it.
         splits: int64[d], number of splits by each feature.
         used: int64[c], features that a prediction may depend on, ascending.
-        double: whether the engine sums in float64 and only these trees, so that the walker's scores equal its own.
+        double: whether the engine sums only these trees, in float64, so that the walker's scores equal its own.
     """
 
     forest: Forest | None
@@ -48,15 +47,9 @@ class Trees:
 
     @classmethod
     def of(
-        cls,
-        forest: Forest,
-        gain: Float64Array,
-        n_features: int,
-        *,
-        linear: Sequence[Int64Array] = (),
-        double: bool = False,
+        cls, forest: Forest, gain: Float64Array, features: int, linear: Sequence[Int64Array] = (), double: bool = False
     ) -> Trees:
-        """Create the record from all trees and their start.
+        """Summarise all trees and their start.
 
         Args:
             gain: float64[M], gain of each node.
@@ -69,8 +62,8 @@ class Trees:
             forest=None if linear else forest,
             why_not="linear models in the leaves" if linear else "",
             count=forest.roots.size,
-            gain=np.bincount(feature, gain[counted], n_features).astype(np.float64),
-            splits=np.bincount(feature, minlength=n_features).astype(np.int64),
+            gain=np.bincount(feature, gain[counted], features).astype(np.float64),
+            splits=np.bincount(feature, minlength=features).astype(np.int64),
             used=np.unique(np.concatenate([forest.feature, *started, *linear])).astype(np.int64),
             double=double,
         )
@@ -78,13 +71,13 @@ class Trees:
 
 @dataclass(frozen=True, eq=False)
 class ServedTrees:
-    """All trees of a model, including those of a start, as serving programs walk them.
+    """All trees of a model, including those of a start, for export.
 
     Args:
         forest: trees, without a separate start.
-        node_count, leaf_count: float64[M] and float64[L], documents (LightGBM) or Hessian sums (XGBoost) in each.
+        node_count, leaf_count: number of documents (LightGBM) or sum of Hessians (XGBoost) of each node and leaf.
         base: initial value of every score.
-        single: round values to float32 and sum leaves in float32, as XGBoost does; otherwise float64, as LightGBM does.
+        single: whether the engine computes in float32, as XGBoost does, and not in float64, as LightGBM does.
     """
 
     forest: Forest
@@ -94,49 +87,37 @@ class ServedTrees:
     single: bool = False
 
     def small_first(self) -> ServedTrees:
-        """Return the model with trees ordered by the mean square of their leaves.
-
-        Sums in float32 then stay small while most trees are added, and so do rounding errors.
-        """
-        forest = self.forest
-        owner = forest.leaf_trees()
-        count = np.maximum(self.leaf_count, 1e-30)
-        trees = forest.roots.size
+        """Order the trees by the mean square of their leaves, which keeps rounding errors of float32 sums small."""
+        forest, count = self.forest, np.maximum(self.leaf_count, 1e-30)
+        owner, trees = forest.leaf_trees(), forest.roots.size
         added = np.bincount(owner, count * forest.value**2, trees) / np.bincount(owner, count, trees)
         order = np.argsort(added, kind="stable")
-        place = np.argsort(order)
-        return replace(
-            self, forest=replace(forest, roots=forest.roots[order], tree=place[forest.tree].astype(np.int32))
-        )
+        tree = np.argsort(order)[forest.tree].astype(np.int32)
+        return replace(self, forest=replace(forest, roots=forest.roots[order], tree=tree))
 
 
 LARGEST_SCORE = 1e150
-"""Largest magnitude of a document's score; squares and sums of such numbers stay finite."""
+"""Largest magnitude of a score, so that squares and sums of scores are finite."""
 
 
 def in_range(scores: npt.NDArray[Any]) -> bool:
-    """Return True if all scores are finite up to `LARGEST_SCORE`, without a temporary array for 10^8 of them."""
+    """Return True if no score is beyond `LARGEST_SCORE` or NaN, without a temporary array."""
     return not scores.size or max(float(scores.max()), -float(scores.min())) <= LARGEST_SCORE  # False for NaN
 
 
 @dataclass(frozen=True, eq=False)
 class LinearStart:
-    """Linear ranker from which trees start: its score is a sum of functions of single features.
-
-    Args:
-        feature_names: d names.
-        curves: column -> its function; other columns add nothing.
-    """
+    """Linear ranker from which trees start; its scores are the sum of a function (of `curves`) of each column."""
 
     feature_names: tuple[str, ...]
     curves: Mapping[int, Curve]
 
 
 class ModelFormat(Protocol):
-    """Model file of one engine.
+    """Model file of an engine.
 
     Attributes:
-        title: title of the format, for messages.
+        title: description of the format in messages.
         averages: whether `merge` can average models.
     """
 
@@ -145,11 +126,11 @@ class ModelFormat(Protocol):
     averages: bool = True
 
     def recognises(self, body: bytes) -> bool:
-        """Return True if a file has this format, judged by its first bytes."""
+        """Return True if the first bytes of a file have this format."""
         ...
 
     def parse(self, body: bytes) -> Any:
-        """Parse and check the file. Nothing in it is executed, and no size in it is trusted.
+        """Parse and check a file, without executing anything or trusting the sizes in it.
 
         Raises:
             ModelError: the engine would not load the file, or would read beyond its memory.
@@ -157,42 +138,38 @@ class ModelFormat(Protocol):
         ...
 
     def trees(self, model: Any, n_features: int) -> Trees:
-        """Return the trees of a parsed model as arrays, for `n_features` features."""
+        """Return the trees of a parsed model."""
         ...
 
     def served(self, model: Any) -> ServedTrees:
-        """Return all trees of a parsed model, including those of a start, for `boostrank.export`.
-
-        Raises:
-            ModelError: scores are not a sum of constant leaves.
-        """
+        """Return the trees of a parsed model for export, or raise an error if scores are not sums of leaves."""
         raise ModelError(f"models of {self.name} cannot be exported")
 
     def merge(self, models: Sequence[Any], weights: Sequence[float] | None = None) -> bytes:
-        """Return one file whose scores are the weighted sum of those of one or more models of this format.
+        """Return a model file whose scores are the weighted sum of the scores of parsed models.
 
         Args:
-            weights: weight of each model, > 0; None: the mean.
+            weights: weight of each model, > 0; None for the mean.
         """
         raise ModelError(f"models of {self.name} cannot be averaged")
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
-        """Return the file of the same model on a larger set of features.
+        """Return the same model with more features.
 
         Args:
             body: file that the engine wrote, without categories or parameters of single features.
             columns: new column of each feature, ascending.
-            names: names of all features, as the engine accepts them.
+            names: names of all features, from `engine_names`.
         """
         raise ModelError(f"the features of a {self.name} model cannot change")
 
     def stamp(self, body: bytes) -> bytes:
-        """Return the same model with everything that other programs need to open it."""
+        """Return the same model with additions that other programs require."""
         return body
 
 
 def refuse(wrong: bool | npt.NDArray[np.bool_], reason: str) -> None:
-    """Raise ModelError with this reason if the condition, or any entry of an array, is true."""
+    """Raise ModelError if the condition, or any entry of an array, is true."""
     if wrong is not False and np.any(wrong):  # NumPy takes microseconds for one condition
         raise ModelError(reason)
 
@@ -206,18 +183,16 @@ def read_json(body: bytes) -> Any:
 
 
 def write_json(document: Any) -> bytes:
-    """Write JSON for `read_json` without escapes, which XGBoost's reader takes for six letters."""
+    """Write JSON without escapes, which XGBoost's reader does not decode."""
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
 def reals(values: Any, what: str, length: int, *, largest: float | None = None) -> Float64Array:
-    """Return float64[length] from a list of JSON numbers.
+    """Convert a list of JSON numbers to float64[length].
 
     Args:
-        values: list.
-        what: name of the list, for messages.
-        length: required length.
-        largest: largest allowed magnitude; None: any number, finite or not.
+        what: name of the list in messages.
+        largest: largest allowed magnitude; None for any number, including NaN and infinity.
     """
     if not isinstance(values, list) or len(values) != length:
         raise ModelError(f"{what} has {len(values) if isinstance(values, list) else 'no list'} entries, needs {length}")
@@ -226,16 +201,14 @@ def reals(values: Any, what: str, length: int, *, largest: float | None = None) 
         numbers = np.array(values, dtype=np.float64)
     except OverflowError:
         raise ModelError(f"{what} has an entry too large for a float64") from None
-    if largest is not None and not bool(np.all(np.abs(numbers) <= largest)):
-        raise ModelError(f"{what} has an entry that is not finite")
+    refuse(largest is not None and not np.all(np.abs(numbers) <= largest), f"{what} has an entry that is not finite")
     return numbers
 
 
 def engine_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Return feature names that every engine accepts, close to the real ones: `price [EUR]` becomes `price__EUR_`.
+    """Return feature names that every engine accepts: `price [EUR]` becomes `price__EUR_`.
 
-    LightGBM rejects the characters of JSON and changes blanks, XGBoost rejects brackets and `<`. The model keeps the
-    real names.
+    LightGBM rejects the characters of JSON and changes blanks, and XGBoost rejects brackets and `<`.
     """
     safe = [re.sub(r"[\s\[\]{}\",:<>]", "_", name) for name in names]
     taken: dict[str, int] = {}
@@ -249,10 +222,10 @@ def engine_names(names: Sequence[str]) -> tuple[str, ...]:
 def depths(parent: Int64Array) -> Int64Array:
     """Return the number of steps from each node to its root, int64[n]; -1 on or below a cycle.
 
-    Each pass doubles the known part of every path, so chains and cycles cost no more than bushy trees.
+    Each pass doubles the known part of every path, so the number of passes is logarithmic in n.
 
     Args:
-        parent: int64[n], parent of each node, in range; a root is its own parent. Many trees may share the array.
+        parent: int64[n], parent of each node of one or more trees; the parent of a root is the root itself.
     """
     ancestor, steps = parent.copy(), (parent != np.arange(parent.size)).astype(np.int64)
     for _ in range(int(parent.size).bit_length()):
@@ -262,17 +235,16 @@ def depths(parent: Int64Array) -> Int64Array:
     return np.where(parent[ancestor] == ancestor, steps, -1)
 
 
-# A step function of one feature as a tree. Missing values go to a leaf of their own, left of a first split below all
-# numbers. No grown tree has such a split without gain, so it identifies a start.
+# A step function of one feature is a tree whose first split is below all numbers and sends missing values to a leaf. No
+# grown tree has such a split without gain, so it identifies a start.
 NOTHING = replace(Curve(np.zeros(0), np.array([0.0]), 0.0), documents=np.ones(2))
-"""Function that adds 0."""
+"""Function with the value 0."""
 
 
 def just_above(numbers: npt.NDArray[np.float32]) -> Float64Array:
-    """Return bounds a quarter of the way to the next float32 number, float64[k].
+    """Return bounds a quarter of the way to the next float32 number, float64[k], where `<` and `<=` agree.
 
-    `<` and `<=` then separate the same numbers. Rounding a bound to float32, as converters of LightGBM's `<=` do,
-    returns the number.
+    Converters of LightGBM's `<=` round a bound to float32, which returns the number.
     """
     after = np.nextafter(numbers, np.float32(np.inf)).astype(np.float64)
     return 0.75 * numbers.astype(np.float64) + 0.25 * after
@@ -280,11 +252,11 @@ def just_above(numbers: npt.NDArray[np.float32]) -> Float64Array:
 
 @dataclass(frozen=True)
 class StepTree:
-    """Step function as a tree; leaf 0 holds missing values, leaf i + 1 is step i.
+    """Step function as a tree; leaf 0 is for missing values, leaf i + 1 is step i.
 
     Args:
         bounds: thresholds of all nodes but the first; values up to the bound go left.
-        left, right: children of each node, parents first; >= 0: a node, < 0: ~child is a leaf.
+        left, right: children of each node, parents first, as numbers of nodes or ~leaf.
         leaf, documents: value of each leaf, and its number of documents, at least 1 because TreeSHAP divides by it.
         node, below: mean value of the documents below each node, and their number.
     """
@@ -299,12 +271,11 @@ class StepTree:
 
     @classmethod
     def of(cls, curve: Curve) -> StepTree:
-        """Return the tree of a step function with known documents."""
         assert curve.documents is not None
         bounds, left, right = split(curve.bounds)
         leaf = [float(curve.missing), *curve.constant.tolist()]
         documents = np.maximum(1, np.rint(np.roll(curve.documents, 1))).astype(np.int64).tolist()
-        # Means of the nodes, from the leaves up.
+        # Compute the means of the nodes from the leaves up.
         node, below = [0.0] * len(left), [0] * len(left)
         for i in reversed(range(len(left))):
             for child in (left[i], right[i]):
@@ -316,15 +287,11 @@ class StepTree:
 
 
 def split(ends: Float64Array) -> tuple[list[float], list[int], list[int]]:
-    """Return the nodes that separate missing values and the pieces between these ends: bounds, left and right
-    children.
-    """
-    bounds: list[float] = []
-    left, right = [~0], [0]
-    below = ends.tolist()
+    """Return bounds, left and right children of the nodes that separate missing values and the pieces between ends."""
+    bounds, left, right, below = list[float](), [~0], [0], ends.tolist()
 
     def lead(first: int, last: int) -> int:
-        """Add the nodes of pieces `first` to `last`, and return the child that leads there."""
+        """Add the nodes of pieces `first` to `last`, and return their root as a child."""
         if first == last:
             return ~(first + 1)
         number, middle = len(left), (first + last) // 2
@@ -340,12 +307,11 @@ def split(ends: Float64Array) -> tuple[list[float], list[int], list[int]]:
 
 
 def parts_of(models: int, weights: Sequence[float] | None) -> list[float]:
-    """Return the divisor of each model: the number of models, or one over its weight."""
+    """Return the divisor of each model, which is the number of models or one over its weight."""
     return [float(models)] * models if weights is None else [1.0 / weight for weight in weights]
 
 
 def by_feature(curves: Iterable[tuple[int, Curve]]) -> dict[int, Curve]:
-    """Return feature -> the sum of its functions."""
     found: dict[int, Curve] = {}
     for feature, curve in curves:
         found[feature] = combined([found[feature], curve], [1.0, 1.0]) if feature in found else curve
@@ -353,31 +319,31 @@ def by_feature(curves: Iterable[tuple[int, Curve]]) -> dict[int, Curve]:
 
 
 def sum_of_starts(starts: Sequence[Mapping[int, Curve]], weights: Sequence[float] | None = None) -> dict[int, Curve]:
-    """Return the start with the weighted sum of the scores of several; without weights, their mean."""
+    """Return the weighted sum of starts; without weights, their mean."""
     shares = [1.0 / len(starts)] * len(starts) if weights is None else list(weights)
     found = {}
     for feature in sorted({feature for start in starts for feature in start}):
         having = [(start[feature], share) for start, share in zip(starts, shares, strict=True) if feature in start]
-        found[feature] = combined([curve for curve, _ in having], [share for _, share in having])
+        found[feature] = combined(*map(list, zip(*having, strict=True)))
     return found
 
 
-# Serving programs sum leaves in float32 or float64 and in their own order, so rounding differs. Leaves that are small
-# multiples of one power of 2, whose sums stay below 2^24 units, are added exactly.
+# Programs sum leaves in float32 or float64 and in any order, so rounding errors differ. Sums of multiples of one power
+# of 2 are exact while they are below 2^24 units.
 ROUNDED = 1e-3
-"""Largest share of the scores' deviation by which rounding may move them (root mean squares, independent trees)."""
+"""Largest ratio of the rounding error of scores to their deviation (root mean squares, independent trees)."""
 _BITS = 24  # precision of a float32 number
 
 
 def of_doubles(threshold: Float64Array) -> Float64Array:
-    """Return thresholds, float64[M], that split float64 values as the float32 numbers they round to.
+    """Return thresholds, float64[M], that split float64 values like the float32 numbers to which they round.
 
-    Features are float32 here. A decimal may lie just above a threshold as float64 and round to a float32 number below
-    it, so programs that compare in float64 would send it to the other side. If the threshold lies between the float32
-    numbers f and g, the result is the largest float64 that rounds to f. Float32 numbers themselves keep their side.
+    Features are float32. A decimal may be just above a threshold in float64 but round to a float32 number below it, so
+    that programs that compare in float64 would send it to the other side. If the threshold is between the float32
+    numbers f and g, the result is the largest float64 that rounds to f.
 
     Args:
-        threshold: thresholds of splits whose values at or below go left.
+        threshold: thresholds of splits that send values at or below to the left.
     """
     with np.errstate(over="ignore"):
         below = threshold.astype(np.float32)
@@ -395,7 +361,7 @@ class Leaves:
     Args:
         tree: int64[L], tree of each leaf, from 0 and ascending.
         value: float64[L], value of each leaf.
-        count: float64[L], documents or Hessian sum of each leaf; 0 if unknown.
+        count: float64[L], number of documents or sum of Hessians of each leaf; 0 if unknown.
         base: initial value of every score.
     """
 
@@ -405,10 +371,10 @@ class Leaves:
     base: float = 0.0
 
     def in_units(self) -> Leaves | None:
-        """Return the leaves rounded to multiples of a unit.
+        """Round the leaves to multiples of a unit.
 
-        None if rounding would matter, for example next to one leaf far larger than the rest, if all leaves are 0, or if
-        one is not finite.
+        Return None if rounding would matter, for example because one leaf is far larger than the others, if all leaves
+        are 0, or if one is not finite.
         """
         trees = int(self.tree.max(initial=-1)) + 1
         largest = np.zeros(trees)

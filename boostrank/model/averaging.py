@@ -1,8 +1,8 @@
-"""Model averaging: concatenated trees, each leaf divided by the number of models; and models cut to some trees.
+"""Averages of models, and models truncated to a number of trees.
 
-Models that differ only in the seed rank slightly differently, and their mean ranks better than each of them (Breiman
-1996, bagging). The mean of tree ensembles is a tree ensemble: one ordinary model file, with the cost of all its trees.
-The first rounds are worth most, so an average is cut by limiting the rounds of each of its models.
+The mean of models that differ only in their seed ranks better than each of them (Breiman 1996, bagging). The mean of
+tree ensembles is an ensemble of all their trees, in an ordinary model file. The first rounds contribute most, so an
+average is truncated by limiting the rounds of each of its models.
 """
 
 from __future__ import annotations
@@ -23,27 +23,26 @@ from boostrank.model.ranking_model import RankingModel, tree_counts
 
 
 def average(models: Sequence[RankingModel], weights: Sequence[float] | None = None) -> RankingModel:
-    """Return a model whose scores are the weighted sum of the scores of several, up to rounding of the leaves.
+    """Return a model whose scores are the weighted sum of the scores of models, up to rounding of the leaves.
 
     Args:
         models: models of one engine with the same features. Each contributes its best rounds.
-        weights: finite and positive, one per model; None for the mean. XGBoost's base score, a constant, is not scaled.
+        weights: positive weight of each model; None for the mean. XGBoost's base score, a constant, is not scaled.
 
     Returns:
-        A model that predicts with all its trees. Its `info` is that of the first model; "averaged" holds the rounds and
-        parameters (including seeds) of all. It has no history of metrics.
+        A model without history that predicts with all its trees. Its `info` is that of the first model, and has the
+        rounds and parameters of all models as `averaged`.
 
     Raises:
         ParameterError: no models, incompatible models, or invalid weights.
         ModelError: models whose trees cannot be added (LightGBM's random forests, XGBoost's dart, linear models).
     """
     if not models:
-        raise ParameterError("no models to average")
-    odd = next((one for one in models if not isinstance(one, RankingModel)), None)
-    if odd is not None:
-        raise ParameterError(f"models to average are RankingModels, not {type(odd).__name__}")
+        raise ParameterError("there are no models to average")
+    if odd := [one for one in models if not isinstance(one, RankingModel)]:
+        raise ParameterError(f"average() needs RankingModels, but got {type(odd[0]).__name__}")
     if weights is not None and not (len(weights) == len(models) and all(0.0 < w < math.inf for w in weights)):
-        raise ParameterError(f"weights: expected a finite number above 0 for each of {len(models)} models")
+        raise ParameterError(f"weights must have a finite number above 0 for each of {len(models)} models")
     first = models[0]
     for model in models[1:]:
         if model.backend != first.backend:
@@ -62,12 +61,12 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
         | ({} if model.info.averaged is None else {"averaged": model.info.averaged})
         for i, model in enumerate(models)
     ]
-    info = structs.replace(first.info, price=None, folds=None, calibration=None)  # these describe the first model alone
+    info = structs.replace(first.info, price=None, folds=None, calibration=None)  # they describe only the first model
     return RankingModel(booster, info=info | {"averaged": origins})
 
 
 def deviation(scores: Float64Array, queries: QueryIndex) -> float:
-    """Return the root mean square of scores, float64[N], around the mean of their query; at least 1e-12."""
+    """Return the root mean square of scores minus the mean of their query, at least 1e-12."""
     apart = scores - np.repeat(np.add.reduceat(scores, queries.ptr[:-1]) / queries.sizes, queries.sizes)
     return max(1e-12, float(np.sqrt(np.mean(apart * apart))))
 
@@ -75,7 +74,7 @@ def deviation(scores: Float64Array, queries: QueryIndex) -> float:
 def capped(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
     """Truncate the models of an average to the largest common number of rounds that fits `trees` in total."""
     counts = [tree_counts(model) for model in models]
-    start = max(first for first, _ in counts)  # an average merges the starts into one
+    start = max(first for first, _ in counts)  # an average has one start
 
     def total(rounds: int) -> int:
         return start + sum(each * min(rounds, m.best_iteration) for (_, each), m in zip(counts, models, strict=True))
@@ -88,7 +87,7 @@ def capped(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
 
 
 def cut_model(model: RankingModel, rounds: int) -> RankingModel:
-    """Truncate a model to at most `rounds` rounds in prediction."""
+    """Limit the number of rounds in prediction."""
     if model.best_iteration <= rounds:
         return model
     summary = None if model.summary is None else replace(model.summary, best_round=rounds)
@@ -111,11 +110,11 @@ def limited(model: RankingModel, trees: int) -> RankingModel:
 
 
 def check_start(start: int, trees: int) -> None:
-    """Check that a start of `start` trees leaves room for at least one round."""
+    """Raise an error if a start of `start` trees leaves no tree for a round."""
     if trees <= start:
         raise _too_few(trees, start, 1)
 
 
 def _too_few(trees: int, start: int, each: int) -> ParameterError:
     of_start = f", including {start} of the linear start (one per feature); start='none' omits it" if start else ""
-    return ParameterError(f"max_trees={trees}: the model has at least {start + each}{of_start}")
+    return ParameterError(f"max_trees={trees} is too low: the model has at least {start + each} trees{of_start}")

@@ -2,8 +2,8 @@
 
 Documents of queries that the model has not seen are grouped by score, and isotonic regression makes the mean grades of
 the groups increase (Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass probability
-estimates", KDD 2002). Groups with the same mean form a block. The map is linear between the mean scores of blocks and
-approaches the extreme grades beyond them. It has no steps, so documents keep their order.
+estimates", KDD 2002). The map is linear between the mean scores of groups with distinct means, and approaches the
+extreme grades beyond them, so documents keep their order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Reliability:
     """Mean prediction and mean grade (`observed`) of documents in bins by prediction, with 95% intervals over queries.
 
     `error` is the expected calibration error, the mean of abs(observed - predicted) over documents, and its interval.
-    Noise makes it positive: with few queries, a perfect map has an error too.
+    Because of noise, even the error of a perfect map is positive.
     """
 
     documents: Int64Array
@@ -48,7 +48,7 @@ class Reliability:
 def reliability(
     predictions: Float64Array, grades: Float64Array, queries: QueryIndex, *, bins: int = 10, seed: int = 0
 ) -> Reliability:
-    """Compare predictions with grades, float64[N], in bins with about the same number of documents."""
+    """Compare predictions with grades in bins with about the same number of documents."""
     group, owner = _groups(predictions, bins), queries.of_rows()
     count, drawn = int(group.max()) + 1, min(len(queries), _MOST_RESAMPLED)
     cell, weights = owner % drawn * count + group, queries.each_weight[owner]
@@ -66,10 +66,7 @@ def reliability(
 
 @takes_dataset
 def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -> RankingModel:
-    """Fit a map from the scores of a model to expected grades; `predict(calibrated=True)` applies it.
-
-    The map is strictly increasing, so no order within a query changes. The model's record keeps it, with its error on
-    queries left out of the fit (5 folds).
+    """Fit a strictly increasing map from scores to expected grades, which `predict(calibrated=True)` applies.
 
     Args:
         model: a model, booster or fitted ranker, or its file.
@@ -77,7 +74,7 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
         threads: None for every available core.
 
     Returns:
-        The same model with `info.calibration`. Save it to keep the map.
+        The model with `info.calibration`, the map and its error in 5-fold cross-validation by query.
 
     Raises:
         DataError: the training data, equal grades, fewer than two queries, or grades that do not rise with the score.
@@ -86,15 +83,15 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     data = ranker.check_features(data)
     trained, queries = ranker.info.data or {}, data.queries
     if trained.get("fingerprint") == data.fingerprint:
-        raise DataError("the model was trained on these data, and its scores are too good there: give other queries")
+        raise DataError("the model was trained on these data, where its scores are too good: pass other queries")
     files = set(map(os.path.abspath, trained.get("files", ())))
     if seen := [name for name in data.provenance.files if os.path.abspath(name) in files]:
-        warn_user(f"{seen[0]}: was read in training; scores are too good for the same queries", DataWarning)
+        warn_user(f"{seen[0]}: training read this file; scores are too good for the same queries", DataWarning)
     grades, owner, count = data.labels, queries.of_rows(), len(queries)
     if count < 2 or not np.ptp(grades):
-        raise DataError(f"{_NO_RELATION}{'all grades are equal' if count > 1 else 'give several queries'}")
+        raise DataError(f"{_NO_RELATION}{'all grades are equal' if count > 1 else 'pass several queries'}")
     scores, weights = data.in_row_order(ranker.predict(data, threads=threads)), queries.each_weight[owner]
-    # Predict each fold of queries by the map, and by the mean grade, of the others.
+    # Predict each fold of queries by the map and the mean grade of the other folds.
     fold = (np.random.default_rng(0).permutation(count) % min(_FOLDS, count))[owner]
     held_out, constant = np.empty(scores.size), np.empty(scores.size)
     for inside in (fold == one for one in np.unique(fold)):
@@ -103,12 +100,12 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     explained = 1.0 - float(weights @ (grades - held_out) ** 2 / (weights @ (grades - constant) ** 2))
     if explained <= 0.0:
         raise DataError(f"{_NO_RELATION}on queries left out of the fit, the mean grade predicts as well")
-    # The share of the variance of grades between queries, corrected for their number.
+    # Compute the share of the variance of grades between queries, corrected for their number.
     mean = np.bincount(owner, weights * grades, count) / np.maximum(np.bincount(owner, weights, count), 1e-300)
     within, whole = (weights @ (grades - of) ** 2 for of in (mean[owner], np.average(grades, weights=weights)))
     by_query = max(0.0, 1.0 - float(within / whole) * (grades.size - 1) / max(1, grades.size - count))
     if count < _FEW_QUERIES:
-        warn_user(f"{count} queries are few: the map may be far off; give {_FEW_QUERIES} or more", DataWarning)
+        warn_user(f"{count} queries are few, so the map may be wrong: pass {_FEW_QUERIES} or more", DataWarning)
     if by_query > explained:
         words = f"the query explains {by_query:.0%} of the variance of grades, the calibrated score {explained:.0%}"
         warn_user(f"{words}: do not compare calibrated scores of single documents between queries", DataWarning)

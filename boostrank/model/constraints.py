@@ -1,7 +1,7 @@
 """Check the monotone and interaction constraints of a trained model, including its linear start.
 
-The engines promise these constraints, but LightGBM 4.3 to 4.7 breaks them: `monotone_constraints_method` `intermediate`
-and `advanced` where other features are missing, and with forced splits. So trained models are checked.
+LightGBM 4.3 to 4.7 violates them with forced splits, and with `monotone_constraints_method` `intermediate` or
+`advanced` if other features are missing.
 """
 
 from __future__ import annotations
@@ -20,28 +20,24 @@ _Box = dict[int, tuple[float, float, bool]]
 
 
 def broken(engine: Backend, booster: Booster, params: dict[str, Any], names: Sequence[str]) -> str | None:
-    """Describe the first broken constraint; return None if all hold or there are none."""
+    """Describe the first violated constraint, or return None."""
     limits = engine.params.limits(params, names)
     if not limits.direction.any() and limits.groups is None:
         return None
     trees = engine.format.trees(engine.format.parse(booster.to_bytes()), len(names))
     if trees.forest is None:
-        if not limits.direction.any():  # a linear leaf uses only the features on its path
-            return None
-        return f"constraints on features cannot be checked for {trees.why_not}"
+        # A linear leaf uses only the features on its path, so that groups hold.
+        return f"constraints on features cannot be checked for {trees.why_not}" if limits.direction.any() else None
     at = first_break(trees, limits.direction)
     if at is not None:
-        return f"scores can go against monotone_constraints along {names[at]!r}"
+        return f"scores can violate monotone_constraints of {names[at]!r}"
     mixed = () if limits.groups is None else first_mixture(trees, limits.groups)
     listed = ", ".join(repr(names[i]) for i in sorted(mixed))
-    return f"a tree uses {listed} where interaction_constraints has no such group" if mixed else None
+    return f"a tree combines {listed}, but interaction_constraints has no such group" if mixed else None
 
 
 def first_break(trees: Trees, direction: Int64Array) -> int | None:
-    """Return the first feature along which some score moves against its constraint; None if there is none.
-
-    Categorical splits on a constrained feature always count.
-    """
+    """Return the first feature whose constraint a score violates, or None; categorical splits always violate it."""
     forest = trees.forest
     assert forest is not None
     for feature, curve in forest.start or ():
@@ -54,7 +50,7 @@ def first_break(trees: Trees, direction: Int64Array) -> int | None:
 
 
 def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[int]:
-    """Return the first set of columns on a path to a leaf (or in the start) that no group contains; empty if none."""
+    """Return the first set of columns on a path to a leaf (or in the start) that no group contains, if any."""
     forest = trees.forest
     assert forest is not None
     paths = [(root, frozenset[int]()) for root in forest.roots.tolist()]
@@ -88,14 +84,14 @@ def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None
 
 
 def _crosses(left: Sequence[tuple[_Box, float]], right: Sequence[tuple[_Box, float]], sign: int, feature: int) -> bool:
-    """Return True if a leaf on the left exceeds one on the right, and one document can reach both."""
+    """Return True if a leaf on the left exceeds one on the right, and a document can reach both."""
     if max(sign * value for _, value in left) <= min(sign * value for _, value in right):
         return False
     return any(sign * low > sign * high and _meet(box, other, feature) for box, low in left for other, high in right)
 
 
 def _halves(forest: Forest, node: int, box: _Box) -> tuple[_Box, _Box]:
-    """Split a box at a node. A box maps a feature to (lower bound, upper bound, missing allowed)."""
+    """Split a box, which maps a feature to (lower bound, upper bound, missing allowed), at a node."""
     if forest.categorical[node]:  # categories do not restrict the box
         return box, box
     feature, threshold = int(forest.feature[node]), float(forest.threshold[node])
@@ -109,7 +105,7 @@ def _halves(forest: Forest, node: int, box: _Box) -> tuple[_Box, _Box]:
 
 
 def _meet(one: _Box, other: _Box, feature: int) -> bool:
-    """Return True if two documents that differ only in this feature, present in both, can lie in the two boxes."""
+    """Return True if the boxes can contain two documents that differ only in the value of this feature."""
     for name in one.keys() & other.keys():
         (a, b, missing), (c, d, absent) = one[name], other[name]
         if name != feature and not (max(a, c) < min(b, d) or (missing and absent)):

@@ -1,14 +1,13 @@
-"""Model files: the engine's own format, and a sidecar file with the model's provenance.
+"""Model files in the format of the engine, and sidecar files with the provenance of models.
 
     model.txt             the engine's file, readable without boostrank; JSON for a linear model
-    model.txt.meta.json   the sidecar: JSON, see `ModelInfo`; "file" holds the checksums of both files
+    model.txt.meta.json   the sidecar, JSON of a `ModelInfo`; "file" has the checksums of both files
 
-Files are validated before an engine opens them: the checksum if there is a sidecar, the structure always. Nothing is
+The structure of a file, and its checksum if there is a sidecar, are checked before an engine opens it. Nothing is
 executed or unpickled.
 
-Saving replaces two files and may be interrupted in between. So the sidecar is written first and remembers the checksum
-and description of the old model (`previous`): whichever model file is found, the sidecar identifies it. The other order
-could pair a new model with an old description.
+Saving replaces two files and may be interrupted in between. So the sidecar is written first, and keeps the checksum and
+description of the old model (`previous`) until the new model is in place.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ _PIECE_BYTES = 2**23
 def sidecar_path(path: str | os.PathLike[str]) -> Path:
     """Return `model.txt.meta.json` for `model.txt`.
 
-    For a symbolic link, the sidecar lies next to the link's target, which is the file that a save replaces. If there is
-    none, a sidecar next to the link is used (some file stores link both files).
+    The sidecar of a symbolic link is next to the link's target, which saving replaces, or else next to the link.
     """
     beside, linked = Path(record_path(path)), Path(f"{os.fspath(path)}{_SUFFIX}")
     return beside if os.path.lexists(beside) or not os.path.lexists(linked) else linked
@@ -54,23 +52,18 @@ _OTHER_FORMATS = (".ubj", ".bin", ".pkl", ".pickle", ".joblib", ".cbm", ".onnx",
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
-    """Refuse file names with the extension of another format."""
+    """Raise an error for the extension of another format."""
     ending = Path(path).suffix.lower()
     if ending in _OTHER_FORMATS:
-        raise ParameterError(
-            f"{os.fspath(path)}: {ending} is the extension of another format, but models are saved as LightGBM text or "
-            "JSON: name it model.txt or model.json"
-        )
+        words = f"{ending} is the extension of another format, but models are LightGBM text or JSON"
+        raise ParameterError(f"{os.fspath(path)}: {words}: name it model.txt or model.json")
 
 
 def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mapping[str, Any]) -> None:
-    """Write a model and its sidecar. A crash at any moment leaves the old pair or the new one.
+    """Write a model and its sidecar; a crash leaves the old pair or the new one.
 
     Args:
         sidecar: provenance as JSON data, without NaN, infinity or a key "file".
-
-    Raises:
-        TrainingError: one of the files could not be written; the old pair still loads.
     """
     beside = Path(record_path(path))
     seal = {
@@ -81,7 +74,8 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
     }
     final = _sealed(sidecar, seal)
     if len(final) > MAX_SIDECAR_BYTES or len(body) > MAX_MODEL_BYTES:
-        raise TrainingError(f"{os.fspath(path)}: {len(body)} and {len(final)} bytes are too large to be read back")
+        words = f"the model has {len(body)} bytes and its sidecar {len(final)}, too many to load them"
+        raise TrainingError(f"{os.fspath(path)}: {words}")
     try:
         old = read_file(Path(path), MAX_MODEL_BYTES)
     except ModelError:  # no old model
@@ -100,20 +94,13 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
     previous = {"body_sha256": content_sha256(old), "body_bytes": len(old), "said": info}
     write_atomically(beside, _sealed(sidecar, {**seal, "previous": previous}))
     write_atomically(path, body)
-    # The pair is already complete. Rewriting the sidecar only removes the description of the old model.
+    # The pair is complete. Remove the description of the old model from the sidecar.
     with contextlib.suppress(TrainingError):
         write_atomically(beside, final)
 
 
 def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any] | None]:
-    """Read and validate a model and its sidecar.
-
-    Returns:
-        The engine's text, safe for the engine that `format_of` names, and the sidecar; None if there is no sidecar.
-
-    Raises:
-        ModelError: missing, damaged, hostile or from a newer boostrank, with the file, the reason and the remedy.
-    """
+    """Read and check a model and its sidecar (None if there is none)."""
     body = read_file(Path(path), MAX_MODEL_BYTES)
     beside = sidecar_path(path)
     sidecar = _open_sidecar(beside, body) if os.path.lexists(beside) else None
@@ -133,14 +120,14 @@ def _sealed(sidecar: Mapping[str, Any], seal: Mapping[str, Any]) -> bytes:
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
-    """Hash the content, not its layout: an editor may reformat the file."""
+    """Hash the content and not its layout, because an editor may reformat the file."""
     return content_sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
     """Read the sidecar's description of this model file."""
     data = read_file(beside, MAX_SIDECAR_BYTES)
-    mend = f"restore both files from a copy; without {beside.name} the model still opens, but its provenance is lost"
+    mend = f"restore both files from a copy, or remove {beside.name} to load the model without its provenance"
     try:
         content = from_json(data)
     except ValueError as error:
@@ -150,35 +137,32 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
     except (TypeError, KeyError, ValueError):
         raise ModelError(f"{beside}: not a sidecar of boostrank; {mend}") from None
     if seal.schema_version > SCHEMA_VERSION:
-        raise ModelError(
-            f"{beside}: written in schema version {seal.schema_version}, this boostrank reads up to {SCHEMA_VERSION}; "
-            f"install boostrank {seal.readable_since[:20]} or later"
-        )
+        words = f"it has schema version {seal.schema_version}, but this boostrank reads up to {SCHEMA_VERSION}"
+        raise ModelError(f"{beside}: {words}; install boostrank {seal.readable_since[:20]} or later")
     content["file"].pop("checksum", None)
     wrong = seal.checksum != _checksum(content)
     refuse(wrong, f"{beside}: its checksum does not match: it was changed or damaged; {mend}")
     del content["file"]
-    # The model is the new one, or still the old one if a save was interrupted.
+    # If a save was interrupted, the model is still the old one.
     found = content_sha256(body)
     if found == seal.body_sha256:
         return dict(content)
     if seal.previous is not None and found == seal.previous.body_sha256:
         return seal.previous.said
-    raise ModelError(
-        f"{beside.parent / beside.name.removesuffix(_SUFFIX)}: {len(body)} bytes with another checksum than its "
-        f"sidecar has ({seal.body_bytes} bytes): the file was changed, truncated or damaged; {mend}"
-    )
+    words = f"{len(body)} bytes with another checksum than in its sidecar ({seal.body_bytes} bytes)"
+    model = beside.parent / beside.name.removesuffix(_SUFFIX)
+    raise ModelError(f"{model}: {words}: the file was changed, truncated or damaged; {mend}")
 
 
 def read_file(path: Path, limit: int | None = None) -> bytes:
-    """Read an ordinary file of at most `limit` bytes."""
+    """Read a regular file of at most `limit` bytes."""
     try:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
             status = os.fstat(file.fileno())
             refuse(not stat.S_ISREG(status.st_mode), f"{path}: not an ordinary file")
             if limit is not None and status.st_size > limit:
                 raise ModelError(f"{path}: {status.st_size} bytes, more than the {limit} that are read")
-            # Read in pieces: a single read of `limit` bytes would allocate all of them.
+            # Read in pieces, because a single read of `limit` bytes would allocate all of them.
             pieces, rest = [], limit
             while piece := file.read(_PIECE_BYTES if rest is None else min(_PIECE_BYTES, rest)):
                 pieces.append(piece)

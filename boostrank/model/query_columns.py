@@ -1,7 +1,7 @@
-"""Columns within queries: statistics of a feature relative to the documents of its query.
+"""Columns within queries: features relative to the other documents of the query.
 
-A model identifies them by name: `rank(price|query)`, `zscore(price|query)` and so on follow its features. The names are
-also in the engine's own file, so a model is recognised without its sidecar.
+They follow the features of a model as `rank(price|query)`, `zscore(price|query)` and so on. The engine's own file has
+these names, so that they are recognised without a sidecar.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from boostrank.records import WithinRecord
 
 _ADDED = re.compile(rf"({'|'.join(KINDS)})\((.+)\|query\)")
 _NUMBERS_AT_A_TIME = 1 << 22
-# Below this size, free memory is not checked.
-_LITTLE_BYTES = 1 << 28
+_LITTLE_BYTES = 1 << 28  # free memory is not checked below this size
 
 
 @dataclass(frozen=True)
@@ -36,11 +35,11 @@ class WithinQuery:
     """Columns within queries to add to the features.
 
     Args:
-        kinds: "rank", the mean rank among the query's documents, from 0 (least) to 1; "zscore", (x - mean) /
-            deviation; "best", the difference to the largest; "mean", the difference to the mean. A sequence, or
-            names separated by commas.
-        of: the features, by name or by number in their file (for arrays: the column, from 0); a sequence, or names
-            separated by commas. None for all numeric features.
+        kinds: one or more of "rank", the mean rank among the query's documents, from 0 (least) to 1; "zscore",
+            (x - mean) / deviation; "best", the difference to the largest; "mean", the difference to the mean. A
+            sequence, or names separated by commas.
+        of: features, by name or by number in their file (for arrays: the column, from 0). A sequence, or names
+            separated by commas; None for all numeric features.
 
     Raises:
         ParameterError: an unknown or repeated kind.
@@ -61,12 +60,12 @@ class WithinQuery:
 
     @classmethod
     def given(cls, value: WithinQuery | str | Sequence[str] | None, of: Any = None) -> WithinQuery | None:
-        """Convert the options `within_query` and `of`; kinds alone apply to all features."""
+        """Convert the options `within_query` and `of`."""
         found = value if value is None or isinstance(value, WithinQuery) else cls(value)
         return found if found is None or of is None else replace(found, of=of)
 
     def columns(self, names: Sequence[str], base: int | None, unused: Collection[int] = ()) -> WithinColumns | None:
-        """Resolve the columns for given features; return None without kinds.
+        """Resolve the features and kinds; return None without kinds.
 
         Args:
             base: number of the first feature in its file; None for arrays.
@@ -83,17 +82,14 @@ class WithinQuery:
             chosen = [_column(one, names, base or 0) for one in self.of]
         if len(set(chosen)) < len(chosen):
             raise ParameterError("within_query: a feature is named twice")
-        lost = next((i for i in chosen if i in unused), None)
-        if lost is not None:
-            raise ParameterError(
-                f"within_query: with these parameters trees cannot use {names[lost]!r}, or not as a number"
-            )
+        if lost := [names[i] for i in chosen if i in unused]:
+            raise ParameterError(f"within_query: these parameters do not let trees use {lost[0]!r} as a number")
         if not chosen:
-            raise ParameterError("within_query: there is no feature to compute it from")
+            raise ParameterError("within_query: the data has no feature for it")
         found = WithinColumns(tuple(names), tuple(self.kinds), tuple(chosen))
-        if WithinColumns.from_names(engine_names(found.names)) != found.in_file:
+        if WithinColumns.from_names(engine_names(found.names)) != replace(found, features=engine_names(names)):
             wrong = next((name for name in names if _ADDED.fullmatch(name)), names[0])
-            raise ParameterError(f"feature {wrong!r} is named like a column that within_query adds: rename it")
+            raise ParameterError(f"feature {wrong!r} has the name of a column of within_query: rename it")
         return found
 
 
@@ -107,23 +103,15 @@ def _column(one: str | int, names: Sequence[str], base: int) -> int:
         return list(names).index(str(one))
     if isinstance(one, int | np.integer) or str(one).isdecimal():
         if not 0 <= int(one) - base < len(names):
-            raise ParameterError(
-                f"within_query: no feature has number {one}: they are {base} to {base + len(names) - 1}"
-            )
+            raise ParameterError(f"within_query: {one} is not a feature, use {base} to {base + len(names) - 1}")
         return int(one) - base
-    raise ParameterError(
-        f"within_query: the data have no feature {one!r}.{did_you_mean(str(one), names, list_all=False)}"
-    )
+    hint = did_you_mean(str(one), names, list_all=False)
+    raise ParameterError(f"within_query: the data has no feature {one!r}.{hint}")
 
 
 @dataclass(frozen=True)
 class WithinColumns:
-    """Columns within queries of a model.
-
-    Args:
-        kinds: kinds of columns; each applies to all features in `of`.
-        of: source features.
-    """
+    """Columns within queries of a model, of each of `kinds` for each feature in `of`."""
 
     features: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -131,43 +119,33 @@ class WithinColumns:
 
     @property
     def added(self) -> tuple[str, ...]:
-        """Names of the added columns, in order."""
         names = engine_names(self.features)
         return tuple(f"{kind}({names[column]}|query)" for kind in self.kinds for column in self.of)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of all columns of the trees: the features, then the added ones."""
+        """Names of the features and then the added columns."""
         return self.features + self.added
 
     @property
-    def in_file(self) -> WithinColumns:
-        """The same columns with the feature names used in the engine's file."""
-        return replace(self, features=engine_names(self.features))
-
-    @property
     def sources(self) -> list[int]:
-        """Source feature of each added column."""
         return list(self.of) * len(self.kinds)
 
     @property
     def record(self) -> WithinRecord:
-        """Plain data for the model's record."""
         return {"kinds": list(self.kinds), "of": [self.features[column] for column in self.of]}
 
     def words(self, most: int = 4) -> str:
-        """Describe the columns: `rank(f1|query), rank(f2|query) and 8 more`."""
+        """Describe the columns, such as `rank(f1|query), rank(f2|query) and 8 more`."""
         more = len(self.added) - most
         return ", ".join(self.added[:most]) + (f" and {more} more" if more > 0 else "")
 
     @classmethod
     def from_names(cls, names: Sequence[str]) -> WithinColumns | None:
-        """Detect the columns by the names of a booster's features; return None if there are none."""
+        """Detect the columns from the names of a booster's features; return None if there are none."""
         # Find the shortest prefix of features whose names explain all columns after it.
         found = [_ADDED.fullmatch(name) for name in names]
-        first = len(names)
-        while first and found[first - 1]:
-            first -= 1
+        first = max((i + 1 for i, match in enumerate(found) if match is None), default=0)
         for d in range(max(first, 1), len(names)):
             places = {name: i for i, name in enumerate(engine_names(names[:d]))}
             pairs = [(match[1], match[2]) for match in found[d:] if match]
@@ -181,7 +159,7 @@ class WithinColumns:
         """Return the data set with the added columns."""
         features = data.features
         whole = whole_of(features)
-        if whole is not None:  # columns depend on one query only, so compute them once for all parts
+        if whole is not None:  # compute the columns once for all parts, because they depend on one query
             if whole.wider is None or whole.wider.data.feature_names != self.names:
                 whole.wider = Whole(self.dataset(whole.data, threads))
             features = whole.wider.view(features.rows)
@@ -190,7 +168,7 @@ class WithinColumns:
         return replace(data, features=features, feature_names=self.names, candidates=None)
 
     def of_data(self, data: RankingDataset, threads: int) -> Features:
-        """Return the rows of a data set as `rows` does, with the columns computed over all candidate documents."""
+        """Return the rows of a data set with the columns, computed over all candidate documents."""
         if data.candidates is None:
             return self.rows(data.features, data.queries, threads)
         every, rows = data.candidates.data, data.candidates.rows
@@ -206,12 +184,7 @@ class WithinColumns:
         return self.rows(some, index, threads)[index.ptr[number] + rows - every.queries.ptr[owners]]
 
     def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
-        """Append the columns: float32[N, d + m], dense or CSR, or rows on disk.
-
-        Sparse features become dense if the columns have hardly any zeros.
-
-        Args:
-            features: float32[N, d].
+        """Append the columns to float32[N, d], dense, CSR or on disk; ranks make sparse features dense.
 
         Raises:
             DataError: the result would not fit in memory.
@@ -222,15 +195,13 @@ class WithinColumns:
         to_dense = not is_sparse or ("rank" in self.kinds and m >= d)
         size = 4 * rows * (d + m) if to_dense else 8 * rows * m
         if size > _LITTLE_BYTES and size > free_memory():
-            raise DataError(
-                f"{rows:,} rows with {m:,} columns within queries may take {size / 1e9:.0f} GB, more than is free: "
-                "select fewer features (--of, WithinQuery(of=...))"
-            )
+            words = f"{rows:,} rows with {m:,} columns within queries may take {size / 1e9:.0f} GB, more than is free"
+            raise DataError(f"{words}: select fewer features (--of, WithinQuery(of=...))")
         out, of = np.empty((rows, d + m if to_dense else 0), np.float32), np.array(self.of, np.int64)
         if not is_sparse:
             fill_within_queries(features, of, self.kinds, queries.ptr, out, threads)
             return out
-        # Convert sparse rows block by block, to bound the dense copies.
+        # Convert sparse rows block by block, to limit the size of dense copies.
         parts = []
         for first, last in queries.blocks(max(1, _NUMBERS_AT_A_TIME // (d + m))):
             begin, end = int(queries.ptr[first]), int(queries.ptr[last])
@@ -248,10 +219,7 @@ class WithinColumns:
 
 
 class RowsWithin(Rows):
-    """Rows on disk with columns within queries, computed at each read: float32[N, d + m].
-
-    Bins that an engine derives from them are not cached for other trainings.
-    """
+    """Rows on disk with columns within queries, float32[N, d + m], which are computed at each read."""
 
     on_disk = True
 
@@ -266,7 +234,7 @@ class RowsWithin(Rows):
         return self._stored.store
 
     def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
-        """Return float32 rows in memory, dense or CSR. Whole queries are read to compute them."""
+        """Return float32 rows in memory, dense or CSR, computed from whole queries."""
         numbers = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows, np.int64)
         ptr = self._queries.ptr
         owners = np.searchsorted(ptr, numbers, side="right") - 1
@@ -280,7 +248,7 @@ class RowsWithin(Rows):
         return found[index.ptr[np.searchsorted(chosen, owners)] + numbers - ptr[owners]]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
-        """Yield (first row, rows) in order, a few megabytes of whole queries each."""
+        """Yield (first row, rows) in order, for a few megabytes of whole queries each."""
         for first, last in self._queries.blocks(max(1, _NUMBERS_AT_A_TIME // max(1, self.shape[1]))):
             begin, end = int(self._queries.ptr[first]), int(self._queries.ptr[last])
             yield begin, self[begin:end]

@@ -35,15 +35,14 @@ _FEW_ROWS = 32
 
 @dataclass(frozen=True)
 class TrainingSummary:
-    """Statistics of a training, for the last lines of a log.
+    """Statistics of a training.
 
     Args:
-        dead_queries: queries without any gradient in the last round; None with an engine's own objective.
-        floored: documents whose hessian was raised to the floor in the last round; None as above, or if not counted.
+        dead_queries: queries without gradients in the last round; None for an engine's own objective.
         rounds: rounds trained, including those of a continued model; the model may keep fewer.
         seconds: wall time of the whole call.
-        kernel_seconds: part spent in our objective.
-        metric_seconds: part spent in our metrics. The rest is the engine's: binning and trees.
+        kernel_seconds, metric_seconds: wall time of boostrank's objective and metrics.
+        floored: documents whose Hessian was raised to the floor in the last round; None if not counted.
     """
 
     rows: int
@@ -58,19 +57,12 @@ class TrainingSummary:
 
     @property
     def tree_seconds(self) -> float:
-        """Wall time outside our objective and metrics."""
+        """Wall time of the engine."""
         return self.seconds - self.kernel_seconds - self.metric_seconds
 
 
 def check_finite(scores: Float64Array, first: int = 0) -> None:
-    """Refuse scores that cannot be ordered.
-
-    Args:
-        scores: float64[N], or [N, d] for contributions.
-
-    Raises:
-        ModelError: a score is NaN, infinite or beyond `LARGEST_SCORE`; names the row, from 0.
-    """
+    """Raise an error for scores (or rows of contributions) that are NaN, infinite or beyond `LARGEST_SCORE`."""
     if not in_range(scores):
         row = next(row for row, own in enumerate(scores) if not in_range(np.atleast_1d(own)))
         raise ModelError(
@@ -80,20 +72,19 @@ def check_finite(scores: Float64Array, first: int = 0) -> None:
 
 
 class RankingModel:
-    """A booster with its features, its objective and its best round, and the methods of LightGBM's Booster.
+    """Trained ranker, with the methods of LightGBM's Booster.
 
-    Scores are only comparable within a query and have no unit. The trees of a linear start count as trees before the
-    first round. `feature_importance` excludes them: they encode a linear ranker, and their splits have no gain.
+    Scores are only comparable within a query and have no unit. The trees of a linear start precede the first round.
 
     Args:
         booster: the engine's own booster, also available as `.booster`.
         best_rounds: rounds used in prediction; 0 for all.
-        info: provenance, saved in the sidecar; plain data becomes a `ModelInfo`.
-        evals_result: data set -> metric -> values per round.
+        info: provenance, saved in the sidecar.
+        evals_result: values per round of each metric on each data set.
         summary: statistics of the training; None for a loaded model.
 
     Attributes:
-        within_query: the columns within queries that the model computes from its features; None if there are none.
+        within_query: columns within queries that the model computes from its features; None if there are none.
     """
 
     def __init__(
@@ -147,7 +138,7 @@ class RankingModel:
 
     @property
     def booster(self) -> Any:
-        """The engine's own booster."""
+        """Booster of the engine."""
         return self._booster.native
 
     @property
@@ -164,13 +155,11 @@ class RankingModel:
     @property
     def n_features(self) -> int:
         """Number of features that `predict` expects."""
-        if self.within_query is not None:
-            return len(self.within_query.features)
-        return self._booster.n_features
+        return self._booster.n_features if self.within_query is None else len(self.within_query.features)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names of the columns that the trees split on: the features, then the columns within queries."""
+        """Names of the columns that the trees use, which are the features and then the columns within queries."""
         return self.feature_names + (() if self.within_query is None else self.within_query.added)
 
     @cached_property
@@ -188,12 +177,12 @@ class RankingModel:
 
     @property
     def absent_is_missing(self) -> bool:
-        """True if absent entries of sparse rows are missing values; otherwise they are zero."""
+        """Whether absent entries of sparse rows are missing values; otherwise they are zero."""
         return self._booster.absent_is_missing and self.info.absent in (None, "missing")
 
     @property
     def scores_rows_alone(self) -> bool:
-        """True if no score depends on other rows, to the last bit."""
+        """Whether scores are bit-identical whichever rows are predicted together."""
         return self._booster.scores_rows_alone and self.within_query is None
 
     def trees(self, num_iteration: int | None = None) -> Trees:
@@ -202,12 +191,12 @@ class RankingModel:
         return format.trees(format.parse(self.to_bytes(num_iteration)), len(self.column_names))
 
     def to_bytes(self, num_iteration: int | None = None) -> bytes:
-        """Return the engine's model text of the rounds used in prediction."""
+        """Return the engine's model file of the rounds used in prediction."""
         return self._booster.to_bytes(self._rounds(num_iteration))
 
     @property
     def best_score(self) -> dict[str, dict[str, float]]:
-        """Metrics at the best round: data set -> metric -> value."""
+        """Value of each metric on each data set at the best round."""
         at = self.best_iteration - self.info.rounds_before - 1
         return {
             name: {metric: values[at] for metric, values in metrics.items() if 0 <= at < len(values)}
@@ -227,7 +216,7 @@ class RankingModel:
         pred_contrib: bool = False,
         calibrated: bool = False,
     ) -> Float64Array:
-        """Score documents: higher is better within a query.
+        """Compute the scores of documents; higher is better within a query.
 
         Args:
             data: `RankingDataset`, array, sparse matrix, or table (pandas, polars, Arrow, ...). Table columns are
@@ -236,14 +225,14 @@ class RankingModel:
                 by XGBoost alone or on the user's own XGBoost matrix.
             num_iteration: rounds to use; None for the best ones, 0 or less for all.
             threads: None for every available core, and one thread for a few rows.
-            qid, group: queries, for data other than a `RankingDataset`. Required by models that depend on whole
-                queries; for other models only their total is checked.
-            start_iteration: first round to use, as in LightGBM: above 0 the linear start is excluded, and
+            qid, group: queries, for data other than a `RankingDataset`. Models with columns within queries require
+                them; for other models only their total is checked.
+            start_iteration: first round to use, as in LightGBM. Above 0 the linear start is excluded, and
                 num_iteration=None means all remaining rounds.
-            pred_leaf: return leaf indices in place of scores, those of the linear start first: LightGBM's leaf numbers,
-                or XGBoost's node numbers.
-            pred_contrib: return `contributions` in place of scores.
-            calibrated: return expected grades in place of scores, in the same order; see `boostrank.calibrate`.
+            pred_leaf: return leaf indices instead of scores, starting with the linear start. They are LightGBM's leaf
+                numbers or XGBoost's node numbers.
+            pred_contrib: return `contributions` instead of scores.
+            calibrated: return expected grades instead of scores, in the same order; see `boostrank.calibrate`.
 
         Returns:
             float64[N], in input order; int32[N, trees] for leaves, float64[N, d+1] for contributions.
@@ -251,13 +240,13 @@ class RankingModel:
         Raises:
             ParameterError: leaves of a model without trees, or several outputs at once.
             ModelError: calibrated scores of a model without calibration.
-            DataError: a different number of features, a missing column or one of another kind (text for numbers), or no
-                queries for a model that needs them.
+            DataError: a different number of features, a missing column or one of another type, or no queries for a
+                model that needs them.
         """
         data = self._with_queries(data, qid, group)
         if calibrated:
             if pred_leaf or pred_contrib or start_iteration > 0 or self._are_others(num_iteration):
-                raise ParameterError("calibrated=True maps scores of the best rounds: pass no other output or rounds")
+                raise ParameterError("calibrated=True needs scores of the best rounds: pass no other output or rounds")
             scores = self._each_row(SCORES, data, self._best_rounds, threads)
             return calibrated_scores(self.info.calibration, scores)
         if pred_leaf and pred_contrib:
@@ -275,13 +264,13 @@ class RankingModel:
         return found - self._rows_worth(data, first, threads, pred_contrib) if first else found
 
     def contributions(self, data: Any, **options: Any) -> Float64Array:
-        """Compute the contribution of each feature to each score: TreeSHAP, or exactly for a linear model.
+        """Compute the contribution of each feature to each score, by TreeSHAP for trees.
 
-        Arguments are those of `predict`, with the features in memory.
+        The arguments are those of `predict`, with the features in memory.
 
         Returns:
-            float64[N, d+1], in input order: one column per feature, and the mean score last. A row sums to its score.
-            Columns within queries count towards their source feature.
+            float64[N, d+1], in input order, with a column for each feature and then the mean score. Each row sums to
+            its score. Contributions of columns within queries are added to their source feature.
 
         Raises:
             ModelError: the engine does not support it (LightGBM for linear trees).
@@ -291,20 +280,18 @@ class RankingModel:
     def _rows_worth(self, data: Any, rounds: int, threads: int | None, by_feature: bool) -> Float64Array:
         if not by_feature:
             return self._each_row(SCORES, data, rounds, threads)
-        found = self._each_row(CONTRIBUTIONS, data, rounds, threads, len(self.column_names) + 1)
-        if self.within_query is None:
-            return found
-        merged = np.delete(found, np.s_[self.n_features : -1], axis=1)
-        for i, source in enumerate(self.within_query.sources):
-            merged[:, source] += found[:, self.n_features + i]
+        return self._of_features(self._each_row(CONTRIBUTIONS, data, rounds, threads, len(self.column_names) + 1))
+
+    def _of_features(self, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Add the values of columns within queries, on the last axis, to their source features."""
+        sources = [] if self.within_query is None else self.within_query.sources
+        merged = np.delete(found, np.s_[self.n_features : self.n_features + len(sources)], axis=-1)
+        for i, source in enumerate(sources):
+            merged[..., source] += found[..., self.n_features + i]
         return merged
 
     def over_columns(self, data: RankingDataset) -> tuple[RankingModel, RankingDataset]:
-        """Return an equivalent model of plain columns (see `column_names`), and the data with these columns.
-
-        Args:
-            data: data with the model's features, or already with its columns.
-        """
+        """Return an equivalent model whose features are `column_names`, and the data with these columns."""
         if self.within_query is None:
             return self, self.check_features(data)
         own = {**(self.info.data or {}), "feature_names": self.column_names}
@@ -314,8 +301,8 @@ class RankingModel:
 
     def altered(self, **changes: Any) -> RankingModel:
         """Return a copy with other arguments of the constructor."""
-        own: dict[str, Any] = {"booster": self._booster, "best_rounds": self._best_rounds, "info": self.info}
-        return RankingModel(**own | {"evals_result": self.evals_result, "summary": self.summary} | changes)
+        own = {name: getattr(self, name) for name in ("info", "evals_result", "summary")}
+        return RankingModel(**{"booster": self._booster, "best_rounds": self._best_rounds, **own, **changes})
 
     def _each_row(self, what: str, data: Any, rounds: int, threads: int | None, *columns: int) -> Float64Array:
         if self.within_query is not None:
@@ -337,32 +324,25 @@ class RankingModel:
         return data.in_input_order(found) if isinstance(data, RankingDataset) else found
 
     def _with_queries(self, data: Any, qid: npt.ArrayLike | None, group: npt.ArrayLike | None) -> Any:
-        """Attach the queries to the data if scores depend on them."""
+        """Add the queries to the data if scores depend on them."""
         if qid is None and group is None:
             return data
         if isinstance(data, RankingDataset):
-            raise DataError("qid, group: a RankingDataset has its own queries")
+            raise DataError("qid= and group= are for data without queries, but a RankingDataset has queries")
         rows = self._rows(data)
         count = queries_of_sizes(group, rows.shape[0]).n_documents if qid is None else checked_ids(qid).size
         if count != rows.shape[0]:
             raise DataError(f"{'group' if qid is None else 'qid'} has {count:,} rows, the data have {rows.shape[0]:,}")
         if self.scores_rows_alone:
             return data
-        return RankingDataset.from_arrays(
-            rows,
-            np.zeros(rows.shape[0]),
-            qid=qid,
-            group=group,
-            sort=True,
-            copy=False,
-            feature_names=self.feature_names if rows.shape[1] == self.n_features else None,
-        )
+        names = self.feature_names if rows.shape[1] == self.n_features else None
+        labels = np.zeros(rows.shape[0])
+        options: dict[str, Any] = {"qid": qid, "group": group, "sort": True, "copy": False, "feature_names": names}
+        return RankingDataset.from_arrays(rows, labels, **options)
 
     def _rounds(self, num_iteration: int | None) -> int:
-        """Convert to the engine's convention: 0 for all, and never more than there are."""
-        if num_iteration is None:
-            return self._best_rounds
-        return min(max(0, num_iteration), self._booster.rounds)
+        """Return the number of rounds as the engine counts them, with 0 for all."""
+        return self._best_rounds if num_iteration is None else min(max(0, num_iteration), self._booster.rounds)
 
     def _are_others(self, num_iteration: int | None) -> bool:
         return self._rounds(num_iteration) not in (self._best_rounds, self.best_iteration)
@@ -376,28 +356,25 @@ class RankingModel:
         base, own = data.provenance.index_base, self.info.index_base
         if None not in (base, own) and base != own:
             raise DataError(
-                f"the model's features are numbered from {own} in its files, this file's from {base}: "
-                "read it like the training file (like=, or --zero-based)"
+                f"the files of the model number features from {own}, but this file numbers them from {base}: read it "
+                "like the training file (like=, or --zero-based)"
             )
         return data.with_features(self.feature_names, whose="the model", categories=self.categories)
 
     def _features(self, data: Any, threads: int) -> Any:
-        """Return the features in the model's order, as the engine takes them."""
         if isinstance(data, RankingDataset):
             data = self.check_features(data)
             return data.features if self.within_query is None else self.within_query.of_data(data, threads)
         features = self._rows(data)
         if features.shape[1] != self.n_features:
-            raise DataError(f"the data has {features.shape[1]} features, the model {self.n_features}")
+            raise DataError(f"the data has {features.shape[1]} features, but the model has {self.n_features}")
         if self.within_query is not None:
-            raise DataError(
-                f"this model computes {self.within_query.words(2)} within queries: predict a RankingDataset, or pass "
-                "qid= or group="
-            )
+            words = f"this model computes {self.within_query.words(2)}, which needs queries"
+            raise DataError(f"{words}: predict a RankingDataset, or pass qid= or group=")
         return features
 
     def _rows(self, data: Any) -> Any:
-        """Return the features of an array or a table, with the model's columns and category codes."""
+        """Return the features of an array, or the model's columns of a table."""
         if isinstance(data, np.ndarray) or sparse.issparse(data):
             rows = as_features(data)
             if self.categories and isinstance(rows, np.ndarray) and rows.shape[1] == self.n_features:
@@ -410,18 +387,16 @@ class RankingModel:
             return self._rows(np.asarray(as_features(data)))
         found, wanted = names_of(table), self.feature_names
         if not set(found) & set(wanted) and wanted == default_feature_names(len(wanted)):
-            raise DataError(
-                f"the model's columns have no names ({wanted[0]}, ...), but the table's do: pass an array with the "
-                "columns in training order"
-            )
+            words = f"the table has names of columns, but the model does not ({wanted[0]}, ...)"
+            raise DataError(f"{words}: pass an array with the columns in the order of training")
         return read_table(table, wanted, known=self.categories, whose="the model")[0]
 
     def rank(
         self, data: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any
     ) -> Int64Array:
-        """Rank the documents of each query: 1 is best, ties keep their order.
+        """Rank the documents of each query from 1, the best; ties keep their order.
 
-        Arguments are those of `predict`; queries are required.
+        The arguments are those of `predict`, with queries.
 
         Returns:
             int64[N], in input order.
@@ -440,9 +415,7 @@ class RankingModel:
         return ranks
 
     def save(self, path: str | PathLike[str], *, num_iteration: int | None = None) -> None:
-        """Write the model file and its sidecar, atomically.
-
-        The model file is LightGBM's text or XGBoost's JSON, readable by the engine without boostrank.
+        """Write the model file, which the engine reads without boostrank, and its sidecar, atomically.
 
         Args:
             num_iteration: rounds to keep; None for the best ones, 0 or less for all.
@@ -454,8 +427,7 @@ class RankingModel:
         info = dict(self.info)
         if self._are_others(num_iteration) and info.pop("calibration", None):
             warn_user(f"{path}: saved without the calibration of other rounds: calibrate it again", DataWarning)
-        body = self._booster.to_bytes(self._rounds(num_iteration))
-        body = self._engine.format.stamp(body)
+        body = self._engine.format.stamp(self.to_bytes(num_iteration))
         write_model_files(Path(path), body, jsonable({**info, "evals_result": self.evals_result}))
 
     def feature_name(self) -> list[str]:
@@ -472,31 +444,21 @@ class RankingModel:
             iteration: rounds to use; None for the best ones, 0 or less for all.
 
         Returns:
-            int32[d] or float64[d], without the linear start. Columns within queries count as their source feature.
+            int32[d] or float64[d], excluding the linear start, which has no gain. Columns within queries count as their
+            source feature.
 
         Raises:
             ParameterError: unknown type, or a model without trees.
         """
         if importance_type not in IMPORTANCES:
-            raise ParameterError(
-                f"importance_type={importance_type!r}: expected one of {', '.join(IMPORTANCES)}; for the effect of "
-                "features on a metric, use boostrank.report.importance"
-            )
+            words = "for the effect of features on a metric, use boostrank.report.importance"
+            raise ParameterError(f"importance_type={importance_type!r}: use {' or '.join(IMPORTANCES)}; {words}")
         self._need_trees("feature_importance()")
         trees = self.trees(iteration)
-        found = trees.splits.astype(np.int32) if importance_type == "split" else trees.gain
-        if self.within_query is None:
-            return found
-        of_features = found[: self.n_features].copy()
-        np.add.at(of_features, np.asarray(self.within_query.sources), found[self.n_features :])
-        return of_features
+        return self._of_features(trees.splits.astype(np.int32) if importance_type == "split" else trees.gain)
 
     def num_trees(self) -> int:
-        """Return the number of trees, including rounds after the best one and the linear start.
-
-        Raises:
-            ParameterError: a model without trees.
-        """
+        """Return the number of trees, including rounds after the best one and the linear start."""
         start, each = tree_counts(self)
         return start + each * self._booster.rounds
 
@@ -514,10 +476,10 @@ class RankingModel:
     def load(cls, path: str | PathLike[str]) -> RankingModel:
         """Load a model file written by boostrank, LightGBM or XGBoost.
 
-        The file is validated before the engine opens it: the checksum if there is a sidecar, the structure always.
+        Before the engine opens the file, its structure and the checksum in its sidecar, if any, are checked.
 
         Raises:
-            ModelError: damaged, of another kind, or from a newer version.
+            ModelError: the file is damaged, not a model, or from a newer version.
         """
         body, sidecar = read_model_files(Path(path))
         engine = get_backend(format_of(body).name)
@@ -536,30 +498,23 @@ class RankingModel:
         best = 0
         if sidecar is None and 0 < booster.stopped_rounds < booster.rounds:
             best = booster.stopped_rounds
-            warn_user(
-                f"{path}: {best} of its {booster.rounds} rounds are used, those up to best_iteration={best - 1}, as "
-                "XGBRanker does; xgboost.Booster.predict uses all",
-                DataWarning,
-            )
+            words = f"uses {best} of its {booster.rounds} rounds, up to best_iteration={best - 1}, as XGBRanker does"
+            warn_user(f"{path}: {words}; xgboost.Booster.predict uses all", DataWarning)
         return cls(booster, best_rounds=best, info=info, evals_result=history)
 
 
 def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) -> Float64Array:
-    """Map scores of a model's best rounds by its record. Equal scores stay equal, and higher scores are higher.
-
-    Raises:
-        ModelError: the record has no map.
-    """
+    """Map scores of the best rounds to expected grades, which keep the order of distinct scores."""
     if record is None:
-        raise ModelError("the model is not calibrated: model = boostrank.calibrate(model, data), with unseen queries")
+        raise ModelError("the model is not calibrated: use boostrank.calibrate(model, data) with unseen queries")
     distinct, place = np.unique(scores, return_inverse=True)
     x, y, (lowest, highest) = record["scores"], record["values"], record["ends"]
     found = np.interp(distinct, x, y)
-    # Beyond the known scores, approach the extreme grades: half way at ten times their range.
+    # Beyond the known scores, approach the extreme grades, half of the way at ten times their range.
     for beyond, room in ((distinct - x[-1], highest - y[-1]), (x[0] - distinct, lowest - y[0])):
         far = np.maximum(beyond, 0.0) / (x[-1] - x[0])
         found += room * far / (10.0 + far)
-    # Scores that differ in their last digits alone may round to the same value: keep their order.
+    # Keep the order of scores that differ only in their last digits and may round to the same value.
     while (tied := np.flatnonzero(np.diff(found) <= 0.0)).size:
         found[tied + 1] = np.nextafter(found[tied], np.inf)
     return found[place]
@@ -575,9 +530,9 @@ def tree_counts(model: RankingModel) -> tuple[int, int]:
 
 
 def find_model(given: Any) -> RankingModel | None:
-    """Convert to a model: a `RankingModel`, its path, or a fitted Booster, LGBMRanker, XGBRanker or BoostRanker.
+    """Convert a `RankingModel`, its path, or a fitted Booster, LGBMRanker, XGBRanker or BoostRanker to a model.
 
-    A booster or ranker keeps the rounds that its own `predict` uses. Return None for any other object.
+    The model of a booster or ranker keeps the rounds that its own `predict` uses. Return None for other objects.
     """
     if isinstance(given, RankingModel):
         return given
@@ -590,7 +545,7 @@ def find_model(given: Any) -> RankingModel | None:
         given = given.booster_
     sklearn = engine == "xgboost" and hasattr(given, "get_booster")
     if sklearn and given.missing is not None and given.missing == given.missing:  # not NaN
-        words = "the model does not keep this value, and would give other scores: fit it with NaN for missing values"
+        words = "the model does not store this value, and scores would differ: fit it with NaN for missing values"
         raise ModelError(f"{type(given).__name__}(missing={given.missing:g}): {words}")
     known = booster_of(given.get_booster() if sklearn else given)
     if known is None:
@@ -599,16 +554,9 @@ def find_model(given: Any) -> RankingModel | None:
 
 
 def as_model(given: Any) -> RankingModel:
-    """Convert to a model as `find_model` does.
-
-    Raises:
-        ParameterError: any other object.
-        ModelError: as `RankingModel.load`.
-    """
+    """Convert to a model as `find_model` does, and raise an error for other objects."""
     found = find_model(given)
     if found is None:
-        raise ParameterError(
-            f"model={type(given).__name__}: expected a RankingModel, its path, a Booster, or a fitted LGBMRanker, "
-            "XGBRanker or BoostRanker"
-        )
+        words = "expected a RankingModel, its path, a Booster, or a fitted LGBMRanker, XGBRanker or BoostRanker"
+        raise ParameterError(f"model={type(given).__name__}: {words}")
     return found

@@ -1,8 +1,7 @@
-"""Scores of files, and files of scores: one number per line, or tables with query ids and names.
+"""Scoring of files, and files of scores: one number per line, or tables with query ids and names.
 
-Files of any size are scored in constant memory. Trees are evaluated by a compiled scorer, several times as fast as
-LightGBM and bit-identical. Before a file is scored, this is verified on rows at and next to every threshold; if it
-fails, the engine scores.
+Files of any size are scored in constant memory. A compiled scorer evaluates trees several times as fast as LightGBM.
+It is first compared with the engine on rows at and next to every threshold; if a score differs, the engine is used.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ from boostrank.records import from_json
 
 _PROOF_ROWS = 512
 _ODD = np.array([np.nan, 0.0, -0.0, 1e-36, -1e-36, 2e-35, 1e-40, -3.4e38, 3.4e38, np.inf, -np.inf], np.float32)
-_LOOK, _HEAD = 64, 1024
-_TABLES = (".csv", ".jsonl", ".parquet")
+_HEAD = 1024
 _COLUMNS = ("qid", "doc_id", "score")
 # Stricter than `float`, which accepts 1_000 and digits of other scripts.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -46,15 +44,11 @@ def scores_of_files(
 ) -> Iterator[Any] | None:
     """Score the rows of files in order, one block at a time; return None if all rows must be in memory.
 
-    Yield float64[n], or `Named` scores with the reader option `keep_names`.
+    This is the case if scores depend on other rows (columns within queries; the last bit of linear models), or if
+    absent entries of sparse rows are missing, because whether rows are sparse depends on all of them.
 
-    That is the case where a score depends on other rows (columns within queries; linear models, whose sums depend on
-    neighbouring rows in the last bit), and where absent entries of sparse rows are missing (whether rows are sparse
-    depends on all of them).
-
-    Raises:
-        FileFormatError: as the reader, and a row with a feature that the model does not have.
-        ModelError: a score that is not finite.
+    Yields:
+        float64[n], or `Named` scores with the reader option `keep_names`.
     """
     if not model.scores_rows_alone or model.absent_is_missing:
         return None
@@ -63,8 +57,7 @@ def scores_of_files(
         columns, work = None, lambda rows: model.predict(rows, num_iteration=num_iteration, threads=threads)
     else:
         columns, work = scorer.columns, scorer.scores
-    pieces = pieces_of_files(source, work, columns=columns, threads=threads, **options)
-    return _finite(pieces)
+    return _finite(pieces_of_files(source, work, columns=columns, threads=threads, **options))
 
 
 def _finite(pieces: Iterator[Any]) -> Iterator[Any]:
@@ -77,7 +70,7 @@ def _finite(pieces: Iterator[Any]) -> Iterator[Any]:
 
 
 def compiled_scorer(model: RankingModel, num_iteration: int | None = None) -> Scorer | None:
-    """Return a scorer that matches `RankingModel.predict` bit for bit; None if there is none."""
+    """Return a scorer whose scores are bit-identical to `RankingModel.predict`, or None."""
     trees = model.trees(num_iteration)
     if trees.forest is None:
         return None
@@ -96,36 +89,34 @@ def compiled_scorer(model: RankingModel, num_iteration: int | None = None) -> Sc
 
 def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) -> Float32Array:
     """Create float32[n, d] rows with values at and next to the thresholds, zeros and missing values."""
-    rng = np.random.default_rng(0)
-    start = forest.start
+    rng, start = np.random.default_rng(0), forest.start
     rows = np.zeros((_PROOF_ROWS, n_features), np.float32)
     for column in columns.tolist():
         ends = [forest.threshold[forest.feature == column], np.zeros(1)]
         if start is not None:
-            of_start = np.repeat(start.feature == column, np.diff(start.ptr))
-            ends.append(start.bounds[of_start])
+            ends.append(start.bounds[np.repeat(start.feature == column, np.diff(start.ptr))])
         with np.errstate(over="ignore"):
             near = np.concatenate(ends).astype(np.float32)
         near = rng.choice(near[np.isfinite(near)], _PROOF_ROWS)
-        beside = [near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf))]
+        around = [near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf))]
         # Mix in zeros, subnormals, infinities and missing values.
-        near = np.choose(rng.integers(0, 3, _PROOF_ROWS), beside)
+        near = np.choose(rng.integers(0, 3, _PROOF_ROWS), around)
         rows[:, column] = np.where(rng.random(_PROOF_ROWS) < 0.1, rng.choice(_ODD, _PROOF_ROWS), near)
     return rows
 
 
 def has_names(path: str) -> bool:
-    """Return True if the extension of an output is that of a table, with query ids, names and scores."""
-    return os.path.splitext(path)[1].lower() in _TABLES
+    """Return True if the extension of an output is that of a table."""
+    return os.path.splitext(path)[1].lower() in (".csv", ".jsonl", ".parquet")
 
 
 def write_scores(path: str, pieces: Iterable[Any]) -> None:
-    """Write scores atomically, one per line; or, by the file extension, as CSV, JSON lines or Parquet.
+    """Write scores atomically, one per line, or as CSV, JSON lines or Parquet depending on the file extension.
 
-    Tables have the columns `qid` and `doc_id`, as far as the data have them, and `score`.
+    Tables have the columns `qid` and `doc_id`, if the data have them, and `score`.
 
     Args:
-        pieces: float64[n], or text; for tables `boostrank.data.assemble.Named`.
+        pieces: float64[n] or text; for tables `boostrank.data.assemble.Named`.
     """
     ending, writer = os.path.splitext(path)[1].lower(), None
     with replacing(path, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
@@ -156,23 +147,26 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
             writer.close()
 
 
-def load_ranker(path: str) -> RankingModel | None:
-    """Load a model file; return None for a score file. Decided by the first bytes, not by the name."""
+def _beginning(path: str) -> bytes:
     with open(path, "rb") as file:
-        head = file.read(_LOOK).removeprefix(codecs.BOM_UTF8).lstrip()
+        return file.read(_HEAD).removeprefix(codecs.BOM_UTF8).lstrip()
+
+
+def load_ranker(path: str) -> RankingModel | None:
+    """Load a model file; return None if the first bytes are those of a score file."""
+    head = _beginning(path)
     if not head:
-        raise FileFormatError("the file is empty: neither a model nor scores", file=path)
+        raise FileFormatError("the file is empty: expected a model or scores", file=path)
     if head[:1].isdigit() or head[:1] in (b"+", b"-", b".") or head[:3].lower() in (b"nan", b"inf"):
         return None
     return None if columns_of(path) else RankingModel.load(path)
 
 
 def holds_ranker(path: str) -> bool:
-    """Return True if a file looks like a model or scores, or is empty; other files may be data."""
+    """Return True if a file is empty or looks like a model or scores, and False if it may be data."""
     if not os.path.isfile(path):
         return False
-    with open(path, "rb") as file:
-        head = file.read(_HEAD).removeprefix(codecs.BOM_UTF8).lstrip()
+    head = _beginning(path)
     first, _, more = head.partition(b"\n")
     word = first.strip().decode("latin-1")
     scores = bool(_NUMBER.fullmatch(word) or word.lower() in ("nan", "inf", "-inf"))
@@ -181,7 +175,7 @@ def holds_ranker(path: str) -> bool:
 
 
 def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threads: int | None) -> Any:
-    """Return one score per row of `data`, float64[N], in the order of its rows."""
+    """Return the scores of a model, or else of a file, float64[N], in the order of the rows of `data`."""
     if model is not None:
         return data.in_row_order(model.predict(data, threads=threads))
     scores = data.in_row_order(read_scores(path, data.n_documents))
@@ -190,11 +184,9 @@ def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threa
 
 
 def check_names(path: str, data: RankingDataset) -> None:
-    """Check that a table of `write_scores` has the queries, and the names of documents, of the rows of `data`."""
-    for column, what, of_data in (
-        ("qid", "query", data.queries.row_ids()),
-        ("doc_id", "document", data.document_names),
-    ):
+    """Check that a table of scores has the queries, and the names of documents, of the rows of `data`."""
+    queries, documents = data.queries.row_ids(), data.document_names
+    for column, what, of_data in (("qid", "query", queries), ("doc_id", "document", documents)):
         if of_data is None or column not in columns_of(path):
             continue
         found = data.in_row_order(np.array(_column(path, column), object))
@@ -206,7 +198,7 @@ def check_names(path: str, data: RankingDataset) -> None:
 
 
 def columns_of(path: str) -> tuple[str, ...]:
-    """Return the columns of a table that `write_scores` wrote; empty for other files."""
+    """Return the columns of a table of scores; empty for other files."""
     if not has_names(path):
         return ()
     names: tuple[str, ...] = ()
@@ -219,7 +211,6 @@ def columns_of(path: str) -> tuple[str, ...]:
 
 
 def _column(path: str, name: str) -> list[str]:
-    """Return a column of a table that `write_scores` wrote, as text."""
     if is_table(path):
         return [word or "" for batch in batches(path, texts=(name,)) for word in batch.text(name).to_pylist()]
     return [str(from_json(line).get(name, "")) for line in read_text(path).splitlines()]
@@ -229,11 +220,8 @@ def read_scores(path: str, rows: int) -> Float64Array:
     """Read a score file, float64[N].
 
     Args:
-        path: one score per line, blank lines only at the end; or a table of `write_scores`.
+        path: file with one finite score per line, or a table of `write_scores`.
         rows: N, the number of rows of the data.
-
-    Raises:
-        FileFormatError: a line that is not one finite number, or a wrong number of lines.
     """
     if columns_of(path):
         return read_logged(path, rows)[0]
@@ -244,7 +232,7 @@ def read_scores(path: str, rows: int) -> Float64Array:
     words = [line.strip() for line in lines]
     for number, word in enumerate(words, 1):
         if not _is_finite(word):
-            what = f"{word[:40]!r} is not a finite score" if word else "the line is blank: a score was expected"
+            what = f"{word[:40]!r} is not a finite score" if word else "the line is blank, but must be a score"
             raise FileFormatError(what, file=path, line=number)
     _check_count(words, rows, path)
     return np.array(words, np.float64)
@@ -253,16 +241,13 @@ def read_scores(path: str, rows: int) -> Float64Array:
 def read_logged(path: str, rows: int) -> tuple[Float64Array, Float64Array]:
     """Read scores that another program logged, float64[N], with half a unit of the last digit of each.
 
-    If all numbers have the same number of decimals, they were rounded there. Otherwise the longest number gives the
-    number of significant digits.
+    Numbers with the same number of decimals were rounded there. Otherwise the longest number has the number of
+    significant digits.
 
     Args:
-        path: one score per line; lines of JSON with a "score"; or lines of several columns, of which "score", or else
-            the last, is used.
+        path: file with one score per line, lines of JSON with a "score", or lines of several columns, of which "score",
+            or else the last one, is used.
         rows: N, the number of rows of the data.
-
-    Raises:
-        FileFormatError: a line without a finite score, or a wrong number of lines.
     """
     if columns_of(path) and is_table(path):
         return read_logged_column([path], "score", rows)
@@ -283,7 +268,7 @@ def read_logged(path: str, rows: int) -> tuple[Float64Array, Float64Array]:
 
 
 def read_logged_column(paths: Sequence[str], column: str, rows: int) -> tuple[Float64Array, Float64Array]:
-    """Read logged scores from a column of tables, as `read_logged`."""
+    """Read logged scores from a column of tables, like `read_logged`."""
     words: list[str] = []
     for path in paths:
         for batch in batches(path, texts=(column,)):
@@ -301,9 +286,8 @@ def _is_finite(word: str) -> bool:
 
 
 def _with_precision(words: Sequence[str]) -> tuple[Float64Array, Float64Array]:
-    """Convert to numbers, with half a unit of the last digit of each."""
     scores = np.array(words, np.float64)
-    # Derive the precision: fixed decimals, or else the largest number of significant digits.
+    # Use the common number of decimals, or else the largest number of significant digits.
     parts = [re.split("[eE]", word.lstrip("+-"))[0].partition(".") for word in words]
     decimals = {len(after) for _, _, after in parts}
     if len(decimals) == 1 and len(words) > 1 and not any("e" in word.lower() for word in words):

@@ -36,20 +36,17 @@ def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
     queries = set[str]()
     for qid, rows in groupby(_rows(pieces), lambda row: row[0]):
         if qid in queries:
-            raise InputError(
-                f"the rows of query {qid!r} are scattered, but a run ranks them together: boostrank data sort first"
-            )
+            words = f"the rows of query {qid!r} are not together, as a run needs them"
+            raise InputError(f"{words}: run boostrank data sort first")
         queries.add(qid)
         ranked, seen = sorted(rows, key=lambda row: (row[3], row[1].encode()))[::-1], set[str]()
         for rank, (_, name, score, _) in enumerate(ranked, 1):
             line = f"{qid} Q0 {name} {rank} {score!r} {tag}"
             if len(line.split()) != len(RUN.split()):
-                words = (
-                    "names may not be empty or contain blanks: write a table, -o scores.csv, or name queries by numbers"
-                )
-                raise InputError(f"{line!r} is no line of a run, `{RUN}`: {words}")
+                words = "names must not be empty or contain blanks: use other names, or write a table, -o scores.csv"
+                raise InputError(f"{line!r} is not a line of a run, `{RUN}`: {words}")
             if name in seen:
-                raise InputError(f"query {qid!r} has two documents {name!r}: a run names each once")
+                raise InputError(f"query {qid!r} has two documents {name!r}, but a run lists each document once")
             seen.add(name)
             yield f"{line}\n".encode()
 
@@ -57,20 +54,13 @@ def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
 def _rows(pieces: Iterable[Any]) -> Iterator[tuple[str, str, float, float]]:
     for piece in pieces:
         if piece.qids is None or piece.document_names is None:
-            raise InputError("a run needs query ids and names of documents: --id COLUMN, or comments of libsvm rows")
+            raise InputError("a run needs ids of queries and documents: use --id COLUMN, or comments in libsvm rows")
         single = piece.values.astype(np.float32).tolist()
         yield from zip(map(str, piece.qids), map(str, piece.document_names), piece.values.tolist(), single, strict=True)
 
 
 def read_trec(path: str, form: str) -> dict[str, dict[str, float]]:
-    """Read a run or qrels.
-
-    Args:
-        form: RUN or QRELS.
-
-    Raises:
-        FileFormatError: a line of another form, a document twice in a query, or no line.
-    """
+    """Read a file of the form RUN or QRELS."""
     found: dict[str, dict[str, float]] = {}
     names = form.split()
     place = names.index("score" if "score" in names else "grade")
@@ -87,7 +77,7 @@ def read_trec(path: str, form: str) -> dict[str, dict[str, float]]:
         if cells:
             found[cells[0]][cells[2]] = value
     if not found:
-        raise FileFormatError(f"no line of the form `{form}`", file=path)
+        raise FileFormatError(f"the file has no line of the form `{form}`", file=path)
     return found
 
 
@@ -135,14 +125,14 @@ def evaluate_run(
 
 
 def _by_ir_measures(name: str, run: Values, qrels: Values, error: ParameterError) -> Any:
-    """Return the value of each query of the run by a measure of ir-measures, whose spelling may differ in case."""
+    """Return the value of each query for a measure of ir-measures, in any case."""
     try:
         library = import_module("ir_measures")
     except ImportError:
         words = f"{error} ir-measures has others, such as judged@10, bpref and rbp: pip install 'boostrank[trec]'"
         raise MissingDependency(words) from None
     known = {one.lower(): one for one in library.measures.registry}
-    # Ranks in place of scores, so that nothing ties.
+    # Replace scores by ranks, so that there are no ties.
     ranked = {}
     for qid, scores in run.items():
         order = sorted(scores, key=lambda name: (np.float32(scores[name]), name.encode()))

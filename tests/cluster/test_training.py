@@ -330,10 +330,11 @@ def test_fault_96_a_port_that_is_taken_is_told(cluster: Any, data: Path) -> None
 
 
 def test_fault_96_an_address_of_another_machine_is_told() -> None:
-    from boostrank.engines.xgboost.workers import Tracker
+    from boostrank.engines.xgboost.workers import tracker
 
-    with pytest.raises(TrainingError, match=r"workers cannot meet at 192\.0\.2\.1: \w+"):
-        Tracker(2, "192.0.2.1")
+    expected = pytest.raises(TrainingError, match=r"workers cannot connect at 192\.0\.2\.1: \w+")
+    with expected, tracker(2, "192.0.2.1"):
+        pass
 
 
 def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path: Path) -> None:

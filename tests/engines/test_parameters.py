@@ -18,7 +18,7 @@ import boostrank
 from boostrank.core.errors import DataWarning, ParameterError
 from boostrank.engines import get_backend
 from boostrank.engines.lightgbm import params as lightgbm_params
-from boostrank.engines.lightgbm.private import main_names, parameter_names
+from boostrank.engines.lightgbm.private import parameter_names
 from boostrank.engines.xgboost import params as xgboost_params
 from tests.fit.test_constraints import TREES, made
 
@@ -135,11 +135,7 @@ def all_of(backend: str) -> set[str]:
 def classes(backend: str) -> dict[str, set[str]]:
     engine = get_backend(backend)
     refused = lightgbm_params.REFUSED if backend == "lightgbm" else xgboost_params.REFUSED
-    own = (
-        set(main_names(dict.fromkeys(engine.params.of_objectives)))
-        if backend == "lightgbm"
-        else set(engine.params.of_objectives)
-    )
+    own = set(engine.params.named(dict.fromkeys(engine.params.of_objectives)))
     return {
         "kept": set(KEPT[backend]), "refused": set(refused), "ours": OURS[backend],
         "own objectives": own - OURS[backend],

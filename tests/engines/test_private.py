@@ -95,17 +95,13 @@ def test_lightgbm_tells_its_parameters() -> None:
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_pushed_rows_make_lightgbms_own_trees(sparse: bool, tmp_path: Path) -> None:
-    from scipy.sparse import csc_matrix, csr_matrix
+    from scipy.sparse import csr_matrix
 
     from boostrank.engines.lightgbm.private import StreamedDataset
 
     class Pushed(StreamedDataset):
         def fill(self, data: Any, reference: Any) -> None:
-            chosen = self.sampled_rows(len(data))
-            columns = [csc_matrix(data[chosen][:, [i]].astype(np.float64)) for i in range(data.shape[1])]
-            self.create_from_sample(
-                [c.data for c in columns], [c.indices for c in columns], chosen.size, *[len(data)] * 2
-            )
+            self._create_bins(data)
             for start in (0, 120):
                 piece = np.ascontiguousarray(data[start : start + 120])
                 self.push(csr_matrix(piece) if sparse else piece, start)

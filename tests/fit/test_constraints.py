@@ -115,7 +115,7 @@ def test_every_spelling_is_the_same_constraint(data: Any, backend: str, spelt: A
 
 @pytest.mark.parametrize("backend", ENGINES)
 def test_fewer_numbers_are_refused(backend: str, data: Any) -> None:
-    with pytest.raises(ParameterError, match="has 1 numbers, the data 6 features"):
+    with pytest.raises(ParameterError, match=r"has 1 numbers, .* 6 features"):
         trained(data, backend, monotone_constraints="(1)")
 
 
@@ -124,7 +124,7 @@ def test_fewer_numbers_are_refused(backend: str, data: Any) -> None:
     ("params", "reason"),
     [
         ({"monotone_constraints": [2, 0, 0, 0, 0, 0]}, r"use 1 \(rising\)"),
-        ({"monotone_constraints": [1] * 7}, "has 7 numbers, the data 6 features"),
+        ({"monotone_constraints": [1] * 7}, "has 7 numbers, .* 6 features"),
         ({"monotone_constraints": {"rissing": 1}}, "no feature 'rissing'. Did you mean 'rising'"),
         ({"monotone_constraints": "up,down"}, "is not a list"),
         ({"interaction_constraints": [["rising", "falling"]]}, "no feature 'falling'"),
@@ -148,7 +148,7 @@ def test_other_methods_of_lightgbm_hold_or_a_line_says_that_they_do_not(method: 
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         model = trained(gaps, "lightgbm", 30, **params)
-    lines = [str(one.message) for one in seen if "against monotone_constraints along" in str(one.message)]
+    lines = [str(one.message) for one in seen if "monotone_constraints of" in str(one.message)]
     assert bool(lines) == (max(wrong_way(model, gaps.features, feature, 1) for feature in range(6)) > 0.0)
     assert lines or method == "intermediate"
 
@@ -165,7 +165,7 @@ def test_what_breaks_them_in_lightgbm_is_refused(data: Any, params: Any) -> None
 @pytest.mark.parametrize("backend", ENGINES)
 def test_a_model_that_goes_the_wrong_way_is_not_continued(data: Any, backend: str) -> None:
     rising = {"monotone_constraints": [1, 0, 0, 0, 0, 0]}
-    with pytest.raises(ParameterError, match="against monotone_constraints along 'rising'"):
+    with pytest.raises(ParameterError, match="monotone_constraints of 'rising'"):
         boostrank.train({**TREES[backend], **rising}, data, 2, backend=backend, init_model=trained(data, backend))
     first = trained(data, backend, **rising)
     more = boostrank.train({**TREES[backend], **rising}, data, 2, backend=backend, init_model=first)
@@ -180,7 +180,7 @@ def test_a_start_is_continued_only_the_way_it_goes(data: Any) -> None:
         if sign == 1:
             assert wrong_way(boostrank.train(params, data, 3, init_model=old), some_rows(data), 0, 1) == 0.0
             continue
-        with pytest.raises(ParameterError, match="against monotone_constraints along 'rising'"):
+        with pytest.raises(ParameterError, match="monotone_constraints of 'rising'"):
             boostrank.train(params, data, 3, init_model=old)
 
 
@@ -222,7 +222,7 @@ def test_groups_hold_for_start_and_trees(data: Any, backend: str, spelt: Any) ->
 @pytest.mark.parametrize("backend", ENGINES)
 def test_a_model_that_mixes_what_groups_keep_apart_is_not_continued(data: Any, backend: str) -> None:
     params = {**TREES[backend], "interaction_constraints": GROUPS}
-    with pytest.raises(ParameterError, match="where interaction_constraints has no such group"):
+    with pytest.raises(ParameterError, match=r"a tree combines .*interaction_constraints"):
         boostrank.train(params, data, 2, backend=backend, init_model=trained(data, backend))
     first = trained(data, backend, interaction_constraints=GROUPS)
     with warnings.catch_warnings():

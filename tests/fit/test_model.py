@@ -179,7 +179,7 @@ def test_queries_that_do_not_fit_the_rows_are_refused_also_where_no_score_depend
     ):
         with pytest.raises(DataError, match=words):
             model.predict(rows, **given)
-    with pytest.raises(DataError, match="a RankingDataset has its own queries"):
+    with pytest.raises(DataError, match="a RankingDataset has"):
         model.predict(train, qid=[1])
 
 

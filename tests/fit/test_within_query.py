@@ -284,8 +284,8 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
     model = train(params, coded, 1, within_query="mean")
     assert model.column_names[4:] == ("mean(price__EUR_|query)", "mean(price_(EUR)|query)", "mean(age|query)")
     for of, words in {
-        "clicks": "trees cannot use 'clicks'", "agee": "no feature 'agee'.*age", "4": "no feature has number 4",
-        "age,2": "named twice", (): "no feature to compute", (1.5,): "no feature 1.5",
+        "clicks": "let trees use 'clicks'", "agee": "no feature 'agee'.*age", "4": "4 is not a feature",
+        "age,2": "named twice", (): "no feature for it", (1.5,): "no feature 1.5",
     }.items():  # fmt: skip
         with pytest.raises(ParameterError, match=words):
             train(params, coded, 1, within_query=WithinQuery("mean", of))
@@ -296,7 +296,7 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
     assert columns is not None
     assert columns.added == ("rank(f3|query)",)
     taken = RankingDataset(TRAIN.features, TRAIN.labels, TRAIN.queries, ("a", "b", "c", "rank(a|query)"))
-    with pytest.raises(ParameterError, match=r"'rank\(a\|query\)' is named like"):
+    with pytest.raises(ParameterError, match=r"'rank\(a\|query\)' has the name of a column"):
         train(PARAMS, taken, 1, within_query=WithinQuery("rank", "a"))
     assert train(PARAMS | OWN["lightgbm"], taken, 1).n_features == 4
 

@@ -32,38 +32,20 @@ from boostrank.engines.base import (
 from boostrank.engines.lightgbm.format import LIGHTGBM, start_text
 from boostrank.engines.lightgbm.model_text import listed_categories, read_leaves, rewritten, start_trees
 from boostrank.engines.lightgbm.params import TRUE, LightGBMParams
-from boostrank.engines.lightgbm.private import (
-    StreamedDataset,
-    begun,
-    has_nothing_to_split,
-    main_names,
-    scores_now,
-    use_one_thread,
-)
+from boostrank.engines.lightgbm.private import StreamedDataset, begun, has_nothing_to_split, scores_now, use_one_thread
 from boostrank.engines.params import engine_threads, limit_in_children, without_stderr
 from boostrank.engines.trees import LinearStart, engine_names
-
-# Without these two, LightGBM times both layouts and keeps the faster one, so two runs may differ.
-_DEFAULTS = {"deterministic": True, "force_col_wise": True}
-_LAYOUTS = ("force_col_wise", "force_row_wise")
-
-_NUM_THREADS = re.compile(r"\n\[num_threads: \d+\]")
 
 
 @dataclass(eq=False)
 class LightGBMBooster(Booster):
-    """Model with a `lightgbm.Booster` as `native`.
-
-    Args:
-        known_start: number of trees of its linear start, if known.
-    """
+    """Model with a `lightgbm.Booster` as `native`, and the number of trees of its linear start, if known."""
 
     engine = "lightgbm"
     known_start: int | None = None
 
     @classmethod
     def load(cls, data: bytes) -> LightGBMBooster:
-        """Return the model of a file that has been checked."""
         return cls(lightgbm.Booster(model_str=data.decode()), len(start_trees(data)))
 
     @property
@@ -110,7 +92,8 @@ class LightGBMBooster(Booster):
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         text = str(self.native.model_to_string(num_iteration=self._trees(rounds)))
-        return _NUM_THREADS.sub("\n[num_threads: 0]", text).encode()  # trees do not depend on the number of threads
+        text = re.sub(r"\n\[num_threads: \d+\]", "\n[num_threads: 0]", text)  # trees do not depend on it
+        return text.encode()
 
     def finished(self, categories: Mapping[int, Categories]) -> LightGBMBooster:
         body = self.native.model_to_string(num_iteration=-1).encode()
@@ -118,14 +101,14 @@ class LightGBMBooster(Booster):
         self.native.model_from_string(rewritten(body, leaves and leaves.in_units()).decode())
         self.native.best_iteration = best
         known = [list(one.values) for _, one in sorted(categories.items()) if one.values is not None]
-        if known:  # LightGBM encodes frames of pandas by them
+        if known:  # LightGBM encodes data frames of pandas by them
             self.native.pandas_categorical = known
         return self
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
         values = self.native.pandas_categorical or ()
         columns = listed_categories(self.native.model_to_string(num_iteration=1).encode()) if values else {}
-        # LightGBM does not store their columns: ordered columns have categories too, and columns of codes have none.
+        # LightGBM does not store their columns. Ordered columns have categories too, and columns of codes have none.
         fits = len(columns) == len(values) and all(
             codes[-1] < len(one) and all(isinstance(value, str) for value in one)
             for codes, one in zip(columns.values(), values, strict=True)
@@ -133,13 +116,11 @@ class LightGBMBooster(Booster):
         return {names[i]: Categories(tuple(one)) for i, one in zip(columns, values, strict=True)} if fits else {}
 
     def _trees(self, rounds: int) -> int:
-        """Return LightGBM's number of iterations for this number of rounds; -1: all."""
+        """Return LightGBM's number of iterations for this number of rounds; -1 for all."""
         return rounds + self.start_trees if rounds else -1
 
 
 class LightGBM(Backend):
-    """LightGBM's `Backend`."""
-
     name = "lightgbm"
     version = str(lightgbm.__version__)
     booster_type = lightgbm.Booster
@@ -156,13 +137,11 @@ class LightGBM(Backend):
             if whole.bins is None:
                 whole.bins = self.dataset(whole.data, params, reference=None, weights=weights)
             return whole.bins.subset(data.features.rows)
-        row_weights = None
-        if weights and data.queries.weights is not None:
-            row_weights = np.repeat(data.queries.weights, data.queries.sizes)
+        of_queries = data.queries.weights if weights else None
         options = {
             "label": data.labels,
             "group": data.queries.sizes,
-            "weight": row_weights,
+            "weight": None if of_queries is None else np.repeat(of_queries, data.queries.sizes),
             "feature_name": list(engine_names(data.feature_names)),
             "reference": reference,
             "params": _with_defaults(params),
@@ -197,7 +176,7 @@ class LightGBM(Backend):
 
             def gradient(scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
                 assert request.gradient is not None
-                # Seeded here: in its first round LightGBM resets the booster once more, which draws features.
+                # Seed here, because in its first round LightGBM resets the booster once more, which draws features.
                 sampling.seed(booster, rounds.round)
                 return request.gradient(scores, dataset, rounds.round)
 
@@ -208,7 +187,7 @@ class LightGBM(Backend):
                     booster.update(fobj=None if request.gradient is None else gradient)
             except TrainingError as error:
                 # dart negates the dropped trees during a round, so its model is not usable here.
-                if main_names(params).get("boosting") != "dart":
+                if self.params.named(params).get("boosting") != "dart":
                     error.model = LightGBMBooster(booster, first)
                 raise
         booster.best_iteration = rounds.best_rounds and rounds.best_rounds + first
@@ -229,7 +208,7 @@ limit_in_children("LightGBM", use_one_thread)
 
 @contextlib.contextmanager
 def _naming_nothing_to_split() -> Iterator[None]:
-    """Inside, name the cause of LightGBM's error about data without a feature to split."""
+    """Explain LightGBM's error about data without a feature to split."""
     try:
         yield
     except lightgbm.basic.LightGBMError as error:
@@ -242,19 +221,20 @@ def _naming_nothing_to_split() -> Iterator[None]:
 
 
 def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:
-    defaults = {k: v for k, v in _DEFAULTS.items() if not (k in _LAYOUTS and any(a in params for a in _LAYOUTS))}
-    return defaults | params
+    """Fix the layout of histograms; LightGBM would time both and keep the faster one, so that two runs may differ."""
+    layout = {} if params.keys() & {"force_col_wise", "force_row_wise"} else {"force_col_wise": True}
+    return {"deterministic": True, **layout, **params}
 
 
 class Sampling:
-    """Seeds of LightGBM's sampling of rows and features, set anew each round because LightGBM hides its random state.
+    """Seeds of LightGBM's sampling of rows and features, set in each round because LightGBM hides its random state.
 
-    dart and goss are left out: changing parameters would reset their own state. dart is reset once, before the first
-    tree, because LightGBM's first draw depends on uninitialised memory (4.7).
+    dart and goss are not seeded, because changing parameters would reset their state. dart is reset once, before the
+    first tree, because LightGBM's first draw depends on uninitialised memory (4.7).
     """
 
     def __init__(self, params: dict[str, Any]) -> None:
-        named = main_names(params)
+        named = LightGBM.params.named(params)
         boosting = str(named.get("boosting", "gbdt"))
         special = boosting in ("dart", "goss") or named.get("data_sample_strategy") == "goss"
         self._first = {"drop_seed": int(named.get("drop_seed", named.get("seed", 4)))} if boosting == "dart" else {}

@@ -1,4 +1,4 @@
-"""LightGBM's model file: checks, trees and linear start."""
+"""LightGBM's model text: trees, linear starts and merging."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
-from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, parse_text
+from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, joined, parse_text
 from boostrank.engines.trees import (
     NOTHING,
     LinearStart,
@@ -57,20 +57,18 @@ _MISSING_LEFT, _MISSING_RIGHT = 10, 8
 
 
 def start_text(start: LinearStart) -> str:
-    """Return LightGBM's model text of a start, with at least one tree."""
-    trees = write_start(start.curves or {0: NOTHING})
-    columns = len(start.feature_names)
+    """Return the model text of a start, with at least one tree."""
+    trees, names = write_start(start.curves or {0: NOTHING}), engine_names(start.feature_names)
     head = _HEAD.format(
-        last=columns - 1,
-        names=" ".join(engine_names(start.feature_names)),
-        infos=" ".join(["none"] * columns),
+        last=len(names) - 1,
+        names=" ".join(names),
+        infos=" ".join(["none"] * len(names)),
         sizes=" ".join(str(len(tree)) for tree in trees),
     )
     return head + "".join(trees) + _TAIL
 
 
 def write_start(curves: Mapping[int, Curve]) -> list[str]:
-    """Return the text of one tree for each function."""
     return [_tree(number, feature, curve) for number, (feature, curve) in enumerate(curves.items())]
 
 
@@ -100,7 +98,7 @@ def _tree(number: int, feature: int, curve: Curve) -> str:
 
 
 def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
-    """Return feature -> the function that the trees of a start add."""
+    """Return the sum of the functions of a start's trees, by feature."""
     return by_feature(map(_read, trees))
 
 
@@ -118,7 +116,7 @@ def _read(tree: Tree) -> tuple[int, Curve]:
         steps = Curve(bounds, values[1:], float(values[0]))
         return int(numbers(b"split_feature", int)[0]), replace(steps, documents=np.roll(documents, -1))
     except (ValueError, IndexError) as error:
-        raise ModelError(f"tree {tree.number} resembles a linear start but is no function of one feature") from error
+        raise ModelError(f"tree {tree.number} resembles a linear start but is not a function of one feature") from error
 
 
 # Fields in units of the score.
@@ -127,8 +125,6 @@ _BELOW_ZERO = float(np.nextafter(np.float32(-ZERO), np.float32(-1.0)))
 
 
 class LightGBMFormat(ModelFormat):
-    """LightGBM's model text."""
-
     name = "lightgbm"
     title = "LightGBM's model text"
 
@@ -149,16 +145,11 @@ class LightGBMFormat(ModelFormat):
 
     def served(self, model: LightGBMText) -> ServedTrees:
         refuse(any(tree.linear for tree in model.trees), "its leaves hold linear models")
-        if b"\naverage_output" in model.head:
-            raise ModelError("the model is a random forest, whose trees LightGBM averages")
-        return ServedTrees(
-            _forest(model, 0),
-            node_count=_counts(model, b"internal_count", 1),
-            leaf_count=_counts(model, b"leaf_count", 0),
-        )
+        refuse(b"\naverage_output" in model.head, "the model is a random forest, whose trees LightGBM averages")
+        return ServedTrees(_forest(model, 0), _counts(model, b"internal_count", 1), _counts(model, b"leaf_count", 0))
 
     def stamp(self, body: bytes) -> bytes:
-        """Return the file as of `stamped` if it names no objective, as after a training with a callable."""
+        """Return the file with an objective if it has none, as after training with a callable."""
         return body if b"\nobjective=" in body.partition(b"\n\n")[0] else stamped(body)
 
     def merge(self, models: Sequence[LightGBMText], weights: Sequence[float] | None = None) -> bytes:
@@ -166,11 +157,10 @@ class LightGBMFormat(ModelFormat):
         starts = [read_start(model.trees[: model.start_trees]) for model in models]
         texts = [tree.encode() for tree in write_start(sum_of_starts(starts, weights))]
         for model, parts in zip(models, parts_of(len(models), weights), strict=True):
-            if b"\naverage_output" in model.head:
-                raise ModelError("a random forest of LightGBM cannot be averaged: it averages its trees itself")
+            refuse(b"\naverage_output" in model.head, "a random forest of LightGBM cannot be averaged with others")
             texts += [_divided(tree, parts, i) for i, tree in enumerate(model.trees[model.start_trees :], len(texts))]
         # LightGBM counts the importances in the tail again.
-        return _with_sizes(models[0].head, texts) + b"\n\n" + b"".join(texts) + models[0].tail
+        return joined(models[0].head, texts, models[0].tail)
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         model, infos, trees = parse_text(body), ["none"] * len(names), []
@@ -185,7 +175,6 @@ class LightGBMFormat(ModelFormat):
             trees.append(replace(tree, fields={**tree.fields, **moved}))
         head = _with_line(model.head, "max_feature_idx", str(len(names) - 1))
         head = _with_line(_with_line(head, "feature_names", " ".join(names)), "feature_infos", " ".join(infos))
-        head = _with_sizes(head, [tree.to_bytes() for tree in trees])
         return replace(model, head=head, trees=tuple(trees)).to_bytes()
 
 
@@ -196,12 +185,8 @@ def _with_line(head: bytes, key: str, value: str) -> bytes:
     return _replaced(b"^%b=.*$" % key.encode(), f"{key}={value}".encode(), head)
 
 
-def _with_sizes(head: bytes, texts: Sequence[bytes]) -> bytes:
-    return _with_line(head, "tree_sizes", " ".join(str(len(text)) for text in texts))
-
-
 def _forest(model: LightGBMText, first: int) -> Forest:
-    """Return the trees from number `first` on; linear leaves must be constant."""
+    """Return the trees from number `first` on, with the constants of linear leaves."""
     grown = model.trees[first:]
     leaves = np.array([tree.leaves for tree in grown], np.int64)
     skipped = model.leaf_value.size - int(leaves.sum())
@@ -210,13 +195,13 @@ def _forest(model: LightGBMText, first: int) -> Forest:
         for name in ("split_feature", "threshold", "decision_type", "left_child", "right_child")
     )
     tree = np.repeat(np.arange(len(grown)), leaves - 1)
-    # Turn numbers within a tree into numbers over all trees.
+    # Convert numbers within a tree to numbers over all trees.
     first_node, first_leaf = np.cumsum(leaves - 1) - (leaves - 1), np.cumsum(leaves) - leaves
     left, right = (np.where(c >= 0, c + first_node[tree], c - first_leaf[tree]) for c in (left, right))
     # Bits 2 and 3, missing values: 0: none, NaN is read as 0; 1: zero, and NaN as zero; 2: NaN.
     missing = decision >> 2 & 3
     categorical = (decision & 1) != 0  # the threshold is the number of a set; missing values go right
-    # LightGBM treats values this near to 0 as 0, so they stay together.
+    # LightGBM treats values near 0 as 0, so no threshold may separate them.
     ordered = np.where((threshold >= 0.0) & (threshold < ZERO), ZERO, threshold)
     ordered = np.where((threshold < 0.0) & (threshold >= -ZERO), _BELOW_ZERO, ordered)
     nan_left = np.where(missing == 0, ordered >= 0.0, decision & 2)
@@ -239,7 +224,7 @@ def _forest(model: LightGBMText, first: int) -> Forest:
 
 
 def _counts(model: LightGBMText, key: bytes, fewer: int) -> Float64Array:
-    """Return the number of documents in each node or leaf of all trees; 0 if the file lacks it."""
+    """Return the number of documents in each node or leaf of all trees; 0 if the file does not have it."""
     counts = []
     for tree in model.trees:
         words = tree.words(key)
@@ -248,10 +233,9 @@ def _counts(model: LightGBMText, key: bytes, fewer: int) -> Float64Array:
 
 
 def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
-    """Return the same model with an objective that other programs know: half of the serving tools require one.
+    """Return the same model with an objective that other programs know, because many serving tools require one.
 
-    The line goes where LightGBM writes it, and the parameters say the same. Trees and predictions do not change, as
-    long as the objective does not transform raw scores; ranking objectives do not. Stamping twice changes nothing more.
+    Predictions do not change, because ranking objectives do not transform raw scores.
     """
     head, separator, rest = body.partition(b"\n\n")
     head = re.sub(rb"\nobjective=.*", b"", head)
@@ -267,7 +251,7 @@ def _replaced(pattern: bytes, line: bytes, text: bytes) -> bytes:
 
 
 def _divided(tree: Tree, parts: float, number: int) -> bytes:
-    """Return the text of a tree with another number and its scores divided by `parts`."""
+    """Return the text of a tree with another number and divided scores."""
     fields = {
         key: b" ".join(repr(float(word) / parts).encode() for word in value.split())
         if key in _IN_SCORE and value.strip()

@@ -1,8 +1,7 @@
-"""LightGBM text parser: parses and checks a model text before LightGBM's loader reads the file.
+"""Parser of LightGBM's model text, which checks a file before LightGBM's loader reads it.
 
-LightGBM trusts its files: truncated text aborts the process, a child number out of range reads foreign memory.
-`parse_text` raises errors for such files. It knows the layout of versions v2 to v4 (`GBDT::SaveModelToString` and
-`Tree::ToString` in LightGBM's source).
+LightGBM's loader does not check its files: truncated text aborts the process, and a child number out of range reads
+foreign memory. The parser accepts versions v2 to v4 (`GBDT::SaveModelToString` and `Tree::ToString` in its source).
 """
 
 from __future__ import annotations
@@ -26,14 +25,11 @@ from boostrank.records import from_json
 _VERSIONS = ("v2", "v3", "v4")
 _MAX_TREE_LINES = 22  # LightGBM's loader reads no further in a tree
 _INT32_MAX = 2**31 - 1
-_UINT32_MAX = 2**32 - 1
-
 _CATEGORIES = "pandas_categorical:"
 _END = b"\nend of trees\n"
-
 _THRESHOLDS = re.compile(rb"^threshold=(?P<thresholds>.*)\ndecision_type=(?P<kinds>.*)$", re.MULTILINE)
 _WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
-# Numbers as LightGBM reads them, of 40 bytes at most: one giant number would make NumPy allocate its size for all.
+# Numbers as LightGBM reads them, with at most 40 bytes, because NumPy allocates the size of the longest for all.
 _INTEGER = rb"-?[0-9]{1,18}"
 _REAL = rb"(?=[^ ]{1,40}(?: |$))[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|inf|nan)"
 _NUMBER = r"[-+]?(?:[0-9.]+(?:[eE][-+]?[0-9]+)?|inf|nan)"
@@ -49,10 +45,10 @@ class Tree:
 
     Args:
         number: number of the tree, from 0.
-        fields: name -> text after the `=`.
-        end: line ends that close the tree.
+        fields: text after the `=`, by name.
+        end: line ends after the tree.
         leaves, categorical_splits: number of leaves and of categorical splits.
-        linear: whether leaves hold linear functions.
+        linear: whether leaves are linear functions.
     """
 
     number: int
@@ -64,7 +60,7 @@ class Tree:
 
     @property
     def is_start(self) -> bool:
-        """Whether the tree belongs to a start: a first split below all numbers, then steps without gain."""
+        """Whether the tree belongs to a start, with a first split below all numbers and splits without gain."""
         gains = self.fields.get(b"split_gain", b"1")
         if self.leaves == 1 or self.categorical_splits or self.linear or gains.strip(b"0 "):
             return False
@@ -72,11 +68,10 @@ class Tree:
         return first == [repr(LOWEST).encode()] and len(set(self.words(b"split_feature"))) == 1
 
     def words(self, key: bytes) -> list[bytes]:
-        """Return the words of a field; empty if it is absent."""
         return [word for word in self.fields.get(key, b"").split(b" ") if word]
 
     def tokens(self, key: bytes, count: int) -> list[bytes]:
-        """Return the numbers of a field as text; a constant tree needs only its value."""
+        """Return the words of a required field; a constant tree needs only its value."""
         tokens = self.words(key)
         if not tokens and self.leaves == 1 and not self.linear and key != b"leaf_value":
             return []
@@ -98,11 +93,11 @@ class LightGBMText:
         head: text before the trees.
         trees: all trees, including those of a start.
         tail: text from `end of trees` on.
-        nodes: name -> [M], values at the nodes of all trees in order: left_child, right_child, split_feature,
+        nodes: values at the nodes of all trees in order, by name: left_child, right_child, split_feature,
             decision_type, threshold, split_gain (0 if absent).
         leaf_value: float64[L], values of all leaves.
-        sets: tree -> its sets of categories, uint32[W], and the number of words of each, int64[S].
-        leaf_features: tree -> the features of its linear leaves.
+        sets: sets of categories, uint32[W], and the number of words of each, int64[S], by number of the tree.
+        leaf_features: features of linear leaves, by number of the tree.
     """
 
     head: bytes
@@ -115,18 +110,25 @@ class LightGBMText:
 
     @cached_property
     def start_trees(self) -> int:
-        """Number of leading trees that form a linear start and are no rounds."""
+        """Number of leading trees that form a linear start."""
         return next((tree.number for tree in self.trees if not tree.is_start), len(self.trees))
 
     def to_bytes(self) -> bytes:
-        return self.head + b"\n\n" + b"".join(tree.to_bytes() for tree in self.trees) + self.tail
+        return joined(self.head, [tree.to_bytes() for tree in self.trees], self.tail)
+
+
+def joined(head: bytes, trees: Sequence[bytes], tail: bytes) -> bytes:
+    """Return a model text with these trees and their sizes."""
+    sizes = b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in trees)
+    head = re.sub(rb"^tree_sizes=.*$", sizes, head, flags=re.MULTILINE)
+    return head + b"\n\n" + b"".join(trees) + tail
 
 
 def parse_text(data: bytes) -> LightGBMText:
-    """Parse a model text, and reject files that LightGBM would not load or would read beyond its memory for.
+    """Parse a model text.
 
     Raises:
-        ModelError: the file is invalid; the message names the tree.
+        ModelError: LightGBM would not load the file, or would read beyond its memory.
     """
     try:
         data.decode()
@@ -136,8 +138,8 @@ def parse_text(data: bytes) -> LightGBMText:
         raise ModelError(f"model text has a NUL byte at offset {data.index(0)}: the file is damaged")
     refuse(b"\r" in data, "model text has carriage returns: its line ends were converted (CRLF), or it is damaged")
     start, end = data.find(b"\n\n"), data.find(_END)
-    if not data.startswith(b"tree\n") or start < 0:
-        raise ModelError("this is not LightGBM model text: it must begin with a line 'tree' and a header")
+    wrong = not data.startswith(b"tree\n") or start < 0
+    refuse(wrong, "this is not LightGBM model text: it must begin with a line 'tree' and a header")
     refuse(end < 0, "model text has no line 'end of trees': the file is truncated")
     header = _header(data[:start].decode())
     n_features = _check_header(header)
@@ -148,12 +150,12 @@ def parse_text(data: bytes) -> LightGBMText:
 
 
 def start_trees(data: bytes) -> list[Tree]:
-    """Return the leading trees of a model text that form a start; the rest is not parsed."""
+    """Return the leading trees of a model text that form a start, without parsing the others."""
     return list(itertools.takewhile(lambda tree: tree.is_start, _trees(data)))
 
 
 def listed_categories(data: bytes) -> dict[int, list[int]]:
-    """Return column -> codes of its categories, from an unchecked text that LightGBM wrote."""
+    """Return the codes of categories by column, from an unchecked text that LightGBM wrote."""
     infos = _words(_header(data[: data.find(b"\n\n")].decode())["feature_infos"])
     return {i: [int(code) for code in info.split(":")] for i, info in enumerate(infos) if info[0] not in "[n"}
 
@@ -164,14 +166,13 @@ def read_leaves(data: bytes) -> Leaves | None:
     if b"\naverage_output" in data[: data.find(b"\n\n")] or any(tree.linear for tree in trees):
         return None
     values = [tree.words(b"leaf_value") for tree in trees]
-    counts = [tree.words(b"leaf_count") for tree in trees]
-    counts = [found or [b"1"] * len(words) for words, found in zip(values, counts, strict=True)]
+    counts = [tree.words(b"leaf_count") or [b"1"] * len(of) for tree, of in zip(trees, values, strict=True)]
     value, count = (np.array([word for words in of for word in words], np.float64) for of in (values, counts))
     return Leaves(np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees]), value, count)
 
 
 def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
-    """Return a text that LightGBM wrote with the thresholds of `of_doubles` and, if given, other values of leaves."""
+    """Replace the thresholds of an unchecked text by those of `of_doubles`, and the values of leaves if given."""
     begin, end = data.find(b"\n\n") + 2, data.find(_END) + 1
     texts = [_THRESHOLDS.sub(_for_doubles, block) for block in _blocks(data, begin, end)]
     if leaves is not None:
@@ -179,13 +180,10 @@ def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
         lines = (b"leaf_value=" + b" ".join(b"%.17g" % one for one in values.tolist()) for values in of_trees)
         place = re.compile(rb"^leaf_value=.*$", re.MULTILINE)
         texts = [place.sub(line, text) for line, text in zip(lines, texts, strict=True)]
-    sizes = b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in texts)
-    head = re.sub(rb"^tree_sizes=.*$", sizes, data[:begin], flags=re.MULTILINE)
-    return head + b"".join(texts) + data[end:]
+    return joined(data[: begin - 2], texts, data[end:])
 
 
 def _for_doubles(lines: re.Match[bytes]) -> bytes:
-    """Return the lines of a tree's thresholds and decision types."""
     threshold, kind = (np.array(lines[name].split(), of) for name, of in (("thresholds", np.float64), ("kinds", int)))
     found = np.where(kind & 1, threshold, of_doubles(threshold))
     words = (b"%d" % int(one) if kind & 1 else b"%.17g" % one for one, kind in zip(found.tolist(), kind, strict=True))
@@ -212,9 +210,8 @@ def _check_header(header: dict[str, str]) -> int:
     for key in ("version", "num_class", "label_index", "max_feature_idx", "feature_names", "feature_infos"):
         refuse(key not in header, f"the model's header has no {key!r}")
     if header["version"] not in _VERSIONS:
-        raise ModelError(
-            f"the model is in LightGBM's format version {header['version'][:20]!r}; supported: {', '.join(_VERSIONS)}"
-        )
+        words = f"the model is in LightGBM's format version {header['version'][:20]!r}"
+        raise ModelError(f"{words}; supported: {', '.join(_VERSIONS)}")
     outputs = _whole(header["num_class"], "num_class", 1)
     outputs = max(outputs, _whole(header.get("num_tree_per_iteration", "1"), "num_tree_per_iteration", 1))
     refuse(outputs > 1, f"the model has {outputs} outputs per document: a multiclass model is not a ranker")
@@ -244,7 +241,6 @@ def _whole(word: str, what: str, low: int, high: int = _INT32_MAX) -> int:
 
 
 def _blocks(data: bytes, begin: int, end: int) -> Iterator[bytes]:
-    """Iterate over the text of each tree between two offsets."""
     while begin < end:
         following = data.find(b"\nTree=", begin, end)
         following = end if following < 0 else following + 1
@@ -253,7 +249,7 @@ def _blocks(data: bytes, begin: int, end: int) -> Iterator[bytes]:
 
 
 def _sized_blocks(data: bytes, begin: int, end: int, header: Mapping[str, str]) -> list[bytes]:
-    """Return the text of each tree; sizes must match the header, because the loader jumps by them."""
+    """Return the text of each tree, and compare its size with the header, because the loader jumps by sizes."""
     if begin < end and not data.startswith(b"Tree=", begin, end):
         raise ModelError(f"expected 'Tree=0' after the model's header, found {data[begin : min(end, begin + 40)]!r}")
     blocks = list(_blocks(data, begin, end))
@@ -287,7 +283,7 @@ def _tree(block: bytes, number: int) -> Tree:
 
 
 class _Column:
-    """Field of many trees, parsed at once because a loop over trees costs more than the numbers."""
+    """Field of many trees, parsed together because a loop over trees is slow."""
 
     def __init__(self, key: bytes, trees: Sequence[Tree], tokens: list[list[bytes]]) -> None:
         self.key = key.decode()
@@ -295,31 +291,25 @@ class _Column:
         self.tree = np.repeat([t.number for t in trees], [len(t) for t in tokens]).astype(np.int64)
 
     def whole(self, low: int, high: int | Int64Array) -> Int64Array:
-        """Return int64 values within bounds."""
         values = self._parse(_INTEGER).astype(np.int64)
         _refuse_tree((values < low) | (values > high), self.tree, f"{self.key} is out of range")
         return values
 
     def real(self, *, finite: bool = True) -> Float64Array:
-        """Return float64 values, finite if `finite`."""
         values = self._parse(_REAL).astype(np.float64)
         if finite:
             _refuse_tree(~np.isfinite(values), self.tree, f"{self.key} is not finite")
         return values
 
     def normal(self) -> Float64Array:
-        """Return finite float64 values that are 0 or normal numbers: std::stod ends the process for subnormal ones."""
+        """Return finite values without subnormal numbers, for which std::stod ends the process."""
         values = self.real()
         nonzero = np.array([re.match(rb"[-+]?[0.]*[1-9]", token) is not None for token in self.tokens], dtype=bool)
-        _refuse_tree(
-            nonzero & (np.abs(values) < np.finfo(np.float64).tiny),
-            self.tree,
-            f"{self.key} has a number too close to 0 for LightGBM",
-        )
+        subnormal = nonzero & (np.abs(values) < np.finfo(np.float64).tiny)
+        _refuse_tree(subnormal, self.tree, f"{self.key} has a number too close to 0 for LightGBM")
         return values
 
     def _parse(self, number: bytes) -> npt.NDArray[np.bytes_]:
-        """Return the tokens, each a number of this pattern."""
         if not re.fullmatch(rb"(?:%b )*" % number, b"".join(token + b" " for token in self.tokens)):
             wrong = np.array([not re.fullmatch(number, token) for token in self.tokens])
             _refuse_tree(wrong, self.tree, f"{self.key} has something that is not a number")
@@ -331,8 +321,8 @@ def _refuse_tree(wrong: npt.NDArray[np.bool_], tree: Int64Array, reason: str) ->
         raise ModelError(f"tree {tree[np.argmax(wrong)]}: {reason}")
 
 
-# Each field becomes one column over all trees, or over those trees that have it.
 def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> LightGBMText:
+    # Each field becomes one column of all trees, or of those trees that have it.
     def at_leaves(key: bytes, of: list[Tree] = trees) -> _Column:
         return _Column(key, of, [t.tokens(key, t.leaves) for t in of])
 
@@ -361,7 +351,7 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
     no_set = (kind % 2 == 1) & ~((threshold >= 0) & (threshold < sets) & (threshold == np.floor(threshold)))
     _refuse_tree(no_set, owner, "a categorical split names a set of categories that the tree does not have")
 
-    # Fields that scores do not need, and that older versions lack; they only have to be numbers.
+    # Scores do not need the other fields, and older versions do not have them: they only have to be numbers.
     gain = at_nodes(b"split_gain", having(b"split_gain"))
     nodes["split_gain"] = np.zeros(owner.size)
     nodes["split_gain"][np.isin(owner, gain.tree)] = gain.real(finite=False)
@@ -381,10 +371,8 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
 def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves: Int64Array) -> None:
     """Check that every node but the root, and every leaf, has exactly one parent, and that the root reaches all.
 
-    Children >= 0 are nodes, children < 0 are leaves: ~child is the leaf's number.
-
     Args:
-        left, right: int64[M], children of each node.
+        left, right: int64[M], children of each node, or ~leaf.
         owner: int64[M], tree of each node.
         leaves: int64[T], number of leaves of each tree.
     """
@@ -393,18 +381,17 @@ def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves:
     tree, child = np.concatenate([owner, owner]), np.concatenate([left, right])
     _refuse_tree((child == 0) | (child >= nodes[tree]) | (~child >= leaves[tree]), tree, "a child is out of range")
 
-    # Count the parents of each node and leaf; a root counts as having one.
+    # Count the parents of each node and leaf; a root counts as its own parent.
     inner = child > 0
     at_node = child[inner] + first_node[tree[inner]]
     at_leaf = ~child[~inner] + first_leaf[tree[~inner]]
     parents_of_node = np.bincount(at_node, minlength=int(nodes.sum()))
-    parents_of_node[first_node[nodes > 0]] = 1  # roots: child 0 is refused above
+    parents_of_node[first_node[nodes > 0]] = 1  # child 0 is refused above
     parents_of_leaf = np.bincount(at_leaf, minlength=int(leaves.sum()))
     parents_of_leaf[first_leaf[nodes == 0]] = 1
     _refuse_tree(parents_of_node != 1, owner, "a node has no parent, or two")
     _refuse_tree(parents_of_leaf != 1, np.repeat(np.arange(leaves.size), leaves), "a leaf has no parent, or two")
 
-    # Follow the parents to the roots.
     parent = np.repeat(first_node, nodes)
     parent[at_node] = np.tile(np.arange(owner.size), 2)[inner]
     depth = depths(parent)
@@ -413,11 +400,8 @@ def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves:
 
 
 def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
-    """Return the words of the category sets, and the number of words of each set.
-
-    Set i of the categories that go left is the bits of cat_threshold[cat_boundaries[i] : cat_boundaries[i + 1]].
-    """
-    words = _Column(b"cat_threshold", [tree], [tree.words(b"cat_threshold")]).whole(0, _UINT32_MAX)
+    """Return the words of the sets of categories that go left, as bits, and the number of words of each set."""
+    words = _Column(b"cat_threshold", [tree], [tree.words(b"cat_threshold")]).whole(0, 2**32 - 1)
     boundaries = tree.tokens(b"cat_boundaries", tree.categorical_splits + 1)
     ends = _Column(b"cat_boundaries", [tree], [boundaries]).whole(0, words.size)
     sizes = np.diff(ends)
@@ -427,7 +411,7 @@ def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
 
 
 def _linear_features(tree: Tree, n_features: int) -> Int64Array:
-    """Return the features of a linear tree, whose leaves add a constant and a linear combination of features."""
+    """Check the linear functions in the leaves of a tree, and return their features."""
     keys = (b"leaf_const", b"num_features", b"leaf_features", b"leaf_coeff")
     constant, counts, features, coefficients = (_Column(key, [tree], [tree.words(key)]) for key in keys)
     constant.normal()
@@ -441,7 +425,7 @@ def _linear_features(tree: Tree, n_features: int) -> Int64Array:
 
 
 def _check_tail(tail: str) -> None:
-    """Check the text after the trees: the loader parses the parameters without checks."""
+    """Check the text after the trees, whose parameters the loader parses without checks."""
     _, mark, rest = tail.partition("\nparameters:\n")
     if mark:
         block, end, _ = rest.partition("\nend of parameters\n")

@@ -10,24 +10,12 @@ import numpy as np
 
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError
-from boostrank.engines.lightgbm.private import has_nothing_to_split, main_names, parameter_names
-from boostrank.engines.params import (
-    Limits,
-    Params,
-    read_directions,
-    read_groups,
-    read_numbers,
-)
+from boostrank.engines.lightgbm.private import has_nothing_to_split, parameter_names
+from boostrank.engines.params import Limits, Params, read_directions, read_groups, read_numbers
 
 _COMMAND_LINE = "only LightGBM's command line reads it"
 _OF_FILES = f"{_COMMAND_LINE}: choose columns when reading the data; for a file that lgb.Dataset reads, in its params"
 _OF_MODELS = f"{_COMMAND_LINE}: pass models as init_model, save them with RankingModel.save, or use a checkpoint"
-_OF_PREDICTIONS = f"it applies to predictions, not to training: {_COMMAND_LINE}"
-_OF_METRICS = "metrics are boostrank's own: pass metric= and eval_at=, or your own functions as feval="
-_OF_MACHINES = "boostrank starts the workers: --cluster, boostrank.cluster.train"
-_OF_SPLITS = "boostrank takes no files of splits or bins"
-_OF_LABELS = "LightGBM uses it only with its binary objective: use bagging_fraction"
-
 REFUSED: dict[str, str] = {
     name: reason
     for reason, names in {
@@ -35,19 +23,22 @@ REFUSED: dict[str, str] = {
         "precise_float_parser parser_config_file",
         _OF_MODELS: "config task input_model output_model snapshot_freq save_binary convert_model "
         "convert_model_language saved_feature_importance_type refit_decay_rate",
-        _OF_PREDICTIONS: "output_result num_iteration_predict start_iteration_predict predict_raw_score "
-        "predict_leaf_index predict_contrib predict_disable_shape_check pred_early_stop pred_early_stop_freq "
-        "pred_early_stop_margin",
-        _OF_METRICS: "metric_freq is_provide_training_metric multi_error_top_k auc_mu_weights",
-        _OF_MACHINES: "num_machines machines machine_list_filename local_listen_port time_out tree_learner top_k",
-        _OF_SPLITS: "forcedsplits_filename forcedbins_filename",
-        _OF_LABELS: "pos_bagging_fraction neg_bagging_fraction",
+        f"it applies to predictions, not to training: {_COMMAND_LINE}": "output_result num_iteration_predict "
+        "start_iteration_predict predict_raw_score predict_leaf_index predict_contrib predict_disable_shape_check "
+        "pred_early_stop pred_early_stop_freq pred_early_stop_margin",
+        "metrics are boostrank's own: pass metric= and eval_at=, or your own functions as feval=": "metric_freq "
+        "is_provide_training_metric multi_error_top_k auc_mu_weights",
+        "boostrank starts the workers: --cluster, boostrank.cluster.train": "num_machines machines "
+        "machine_list_filename local_listen_port time_out tree_learner top_k",
+        "boostrank does not read files of splits or bins": "forcedsplits_filename forcedbins_filename",
+        "LightGBM uses it only with its binary objective: use bagging_fraction": "pos_bagging_fraction "
+        "neg_bagging_fraction",
         "a ranker has one score per document": "num_class",
     }.items()
     for name in names.split()
 }
-"""Main name -> reason for the rejection, and the remedy."""
-_SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
+"""Reason for the rejection, and the remedy, by main name."""
+_HARMLESS: dict[str, tuple[Any, ...]] = {
     "forcedsplits_filename": ("",),
     "forcedbins_filename": ("",),
     "task": ("train", "training"),
@@ -57,7 +48,7 @@ _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
 }
 _A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled")
 OF_COLUMNS = (*_A_NUMBER_EACH, "categorical_feature", "interaction_constraints", "monotone_constraints")
-"""Parameters of single features, which only data can resolve."""
+"""Parameters of single features, which depend on the data."""
 LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
 _METHODS = ("basic", "intermediate", "advanced")
 _NOT_MONOTONE = {
@@ -75,8 +66,6 @@ _LABELS = 31  # size of LightGBM's own table of gains
 
 
 class LightGBMParams(Params):
-    """LightGBM's `Params`."""
-
     # With a custom objective, bagging_by_query grows no trees at 0.5 and samples nothing at 0.9 (LightGBM 4.7).
     of_objectives = frozenset(
         "bagging_by_query alpha boost_from_average fair_c is_unbalance label_gain lambdarank_norm "  # noqa: SIM905
@@ -87,7 +76,7 @@ class LightGBMParams(Params):
     title = "LightGBM"
     of_features = frozenset(OF_COLUMNS)
     serial = ("linear_tree", "cegb_")
-    refused, harmless = REFUSED, _SAYS_NOTHING
+    refused, harmless = REFUSED, _HARMLESS
     untried = frozenset({*OF_COLUMNS, "verbosity", "num_threads"})
 
     def names(self) -> Mapping[str, str]:
@@ -112,7 +101,7 @@ class LightGBMParams(Params):
         return named, given_as
 
     def attempt(self, params: dict[str, Any]) -> None:
-        """Train on sixty rows without signal, so that LightGBM checks the parameters."""
+        # Train on sixty rows without signal, so that LightGBM checks the parameters.
         fixed = {"verbosity": -1, "num_threads": 1, "feature_pre_filter": False}
         rows = lightgbm.Dataset(np.arange(60.0).reshape(-1, 1), np.zeros(60), params=params | fixed)
         try:
@@ -143,7 +132,7 @@ class LightGBMParams(Params):
         return found | {"categorical_column": list(codes)} if codes else found
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
-        named, columns = main_names(self.of_columns(params, names)), range(len(names))
+        named, columns = self.named(self.of_columns(params, names)), range(len(names))
         direction = named.get("monotone_constraints", [0] * len(names))
         categorical = named.get("categorical_feature", [])
         for i in categorical:
@@ -157,7 +146,7 @@ class LightGBMParams(Params):
         return Limits(np.array(direction, np.int64), unused, tuple(groups) or None)
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
-        named = main_names(params)
+        named = self.named(params)
         boosting = str(named.get("boosting", "gbdt"))
         if boosting == "dart":
             return "dart rescales earlier trees by random numbers that LightGBM hides"
@@ -176,5 +165,5 @@ class LightGBMParams(Params):
         return None
 
     def unstartable(self, params: dict[str, Any]) -> str | None:
-        paid = [name for name in main_names(params) if name.startswith("cegb_penalty_feature")]
+        paid = [name for name in self.named(params) if name.startswith("cegb_penalty_feature")]
         return f"{paid[0]} penalises each feature used, and a linear start uses most of them" if paid else None

@@ -1,7 +1,6 @@
-"""Private parts and C functions of LightGBM that this package uses, tested with LightGBM 4.3 to 4.7.
+"""Private parts and C functions of LightGBM, tested with LightGBM 4.3 to 4.7 by `tests/engines/test_private.py`.
 
-`objective.description` reads one more: the stack of `lgb.train`. `tests/engines/test_private.py` checks each part and
-says what breaks without it.
+`objective.description` uses one more, the stack of `lgb.train`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ ZERO = float(np.float32(1e-35))
 
 
 def parameter_names() -> dict[str, str]:
-    """Return every parameter name and alias of the installed LightGBM -> its main name; empty if not available."""
+    """Return the main name of every parameter name and alias of the installed LightGBM; empty if not available."""
     try:
         aliases: dict[str, list[str]] = lightgbm.basic._ConfigAliases._get_all_param_aliases()
     except AttributeError:
@@ -40,14 +39,8 @@ def parameter_names() -> dict[str, str]:
     return {name: main for main, others in aliases.items() for name in (main, *others)}
 
 
-def main_names(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters under their main names."""
-    known = parameter_names()
-    return {known.get(name, name): value for name, value in params.items()}
-
-
 def use_one_thread() -> None:
-    """Limit LightGBM to one thread in this process, whatever number it is given later."""
+    """Limit LightGBM to one thread in this process, whichever number is requested later."""
     _safe_call(_LIB.LGBM_SetMaxThreads(ctypes.c_int(1)))
 
 
@@ -59,13 +52,13 @@ def has_nothing_to_split(error: Exception) -> bool:
 def begun(
     params: dict[str, Any], sets: Sequence[tuple[str, Any]], model: Any, scores: Mapping[int, Float64Array]
 ) -> Any:
-    """Return a booster that begins as in `lgb.train`.
+    """Create a booster as `lgb.train` does.
 
     Args:
-        sets: names and data sets: the training set and then the validation sets, maybe itself among them.
+        sets: names and data sets: the training set and then the validation sets, which may include it.
         model: model to continue, or None.
-        scores: id of a data set -> its initial scores. LightGBM would predict them from the features: slower, not
-            always bit-identical (bagging by query), and impossible if the features are no longer in memory.
+        scores: initial scores by id of a data set. LightGBM would predict them from the features: slower, not always
+            bit-identical (bagging by query), and impossible if the features are no longer in memory.
     """
     if model is not None:
         model = _InnerPredictor.from_booster(booster=model, pred_parameter={**model.params, **params})
@@ -95,29 +88,26 @@ def scores_now(booster: Any, data: Any) -> npt.NDArray[Any]:
 
 
 Columns = list[npt.NDArray[Any]]
-"""One array for each column."""
-# Parameters that do not affect bins; any other, including unknown ones, gets its own cache entry.
-_NO_BINS_WORDS = (
-    "num_threads verbosity objective metric learning_rate num_leaves num_iterations max_depth lambda_l1 lambda_l2 "
-    "min_gain_to_split min_sum_hessian_in_leaf bagging_fraction bagging_freq bagging_seed feature_fraction "
+# Parameters that do not affect bins; any other one, including unknown ones, is part of the key of cached bins.
+_NO_BINS = frozenset(
+    "num_threads verbosity objective metric learning_rate num_leaves num_iterations max_depth lambda_l1 "  # noqa: SIM905
+    "lambda_l2 min_gain_to_split min_sum_hessian_in_leaf bagging_fraction bagging_freq bagging_seed feature_fraction "
     "feature_fraction_bynode feature_fraction_seed extra_trees extra_seed boosting drop_rate drop_seed max_drop "
     "skip_drop path_smooth deterministic force_col_wise force_row_wise histogram_pool_size early_stopping_round "
-    "first_metric_only eval_at max_delta_step label_gain lambdarank_truncation_level lambdarank_norm sigmoid"
+    "first_metric_only eval_at max_delta_step label_gain lambdarank_truncation_level lambdarank_norm sigmoid".split()
 )
-_NO_BINS = frozenset(_NO_BINS_WORDS.split())
 
 
 class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
     """`lightgbm.Dataset` of rows on disk or on several workers, pushed into bins in pieces or loaded from the cache.
 
-    Bin bounds come from the rows that LightGBM itself would sample, so trees are the same as for data in memory. The C
-    functions are documented; `lightgbm.basic` reaches them from Python, and `_lazy_init` creates a data set.
-    `lightgbm.Sequence` gives the same bins in 2.3 times the time (400,000 x 60), supports neither sparse rows nor the
-    cache, and holds the sample several times.
+    Bounds of bins come from the rows that LightGBM itself would sample, so trees are the same as for data in memory.
+    (`lightgbm.Sequence` takes 2.3 times as long, supports neither sparse rows nor the cache, and holds the sample
+    several times.)
 
     Args:
-        data: rows, or those of this worker.
-        peers: workers that share the bounds of bins; None: this process has all rows.
+        data: all rows, or those of this worker.
+        peers: workers that share the bounds of bins; None if this process has all rows.
     """
 
     def __init__(self, data: Features, *, peers: Any = None, **options: Any) -> None:
@@ -135,7 +125,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         if reference is None:
             self._create_bins(data)
         else:
-            self._create(_LIB.LGBM_DatasetCreateByReference, reference._handle, ctypes.c_int64(rows))
+            self._init_from_ref_dataset(rows, reference._handle)
         watch = getattr(data, "watch", None)
         for start, piece in pieces(data):
             self.push(piece, start)
@@ -158,11 +148,23 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         values, places = _by_column(data, own)
         if peers is not None:
             values, places = _gathered(peers, values, places, own.size)
-        self.create_from_sample(values, places, chosen.size, rows, int(ends[-1]))
+        lengths = np.array([one.size for one in values], np.int32)
+        self._create(
+            _LIB.LGBM_DatasetCreateFromSampledColumn,
+            *((ctypes.c_void_p * len(of))(*(one.ctypes.data for one in of)) for of in (values, places)),
+            ctypes.c_int32(len(values)),
+            _pointer(lengths),
+            ctypes.c_int32(chosen.size),
+            ctypes.c_int32(rows),
+            ctypes.c_int64(ends[-1]),
+            self._c_params(),
+        )
 
     def _key(self, data: Features, reference: Any) -> dict[str, Any] | None:
         """Return the inputs of the bins; None if unknown, or if LightGBM's file would be incomplete."""
-        binning = {name: value for name, value in sorted(main_names(self.params).items()) if name not in _NO_BINS}
+        known = parameter_names()
+        named = {known.get(name, name): value for name, value in self.params.items()}
+        binning = {name: value for name, value in sorted(named.items()) if name not in _NO_BINS}
         if getattr(data, "origin", None) is None or binning.get("linear_tree"):
             return None
         of_training = getattr(reference, "cache_key", None)
@@ -218,51 +220,19 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         _safe_call(_LIB.LGBM_SampleIndices(ctypes.c_int32(rows), params, _pointer(chosen), ctypes.byref(taken)))
         return chosen[: taken.value]
 
-    def create_from_sample(self, values: Columns, places: Columns, sampled: int, rows: int, all_rows: int) -> None:
-        """Create empty bins from a sample of each column.
-
-        Args:
-            values, places: nonzero values of each column, and their positions among the `sampled` rows.
-            rows, all_rows: number of rows here and on all workers.
-        """
-        columns = len(values)
-        lengths = np.array([v.size for v in values], dtype=np.int32)
-        self._create(
-            _LIB.LGBM_DatasetCreateFromSampledColumn,
-            (ctypes.c_void_p * columns)(*(v.ctypes.data for v in values)),
-            (ctypes.c_void_p * columns)(*(p.ctypes.data for p in places)),
-            ctypes.c_int32(columns),
-            _pointer(lengths),
-            ctypes.c_int32(sampled),
-            ctypes.c_int32(rows),
-            ctypes.c_int64(all_rows),
-            self._c_params(),
-        )
-
     def push(self, piece: Any, start: int) -> None:
         """Push rows from `start` on into their bins: float32, dense or CSR with int32 indices."""
         kind = ctypes.c_int(_FLOAT32)
         if hasattr(piece, "indptr"):
-            failed = _LIB.LGBM_DatasetPushRowsByCSR(
-                self._handle,
-                _pointer(piece.indptr),
-                ctypes.c_int(_INT32),
-                _pointer(piece.indices),
-                _pointer(piece.data),
-                kind,
-                ctypes.c_int64(piece.indptr.size),
-                ctypes.c_int64(piece.nnz),
-                ctypes.c_int64(piece.shape[1]),
-                ctypes.c_int64(start),
-            )
+            indptr, indices, data = map(_pointer, (piece.indptr, piece.indices, piece.data))
+            long = map(ctypes.c_int64, (piece.indptr.size, piece.nnz, piece.shape[1], start))
+            arguments = (indptr, ctypes.c_int(_INT32), indices, data, kind, *long)
+            _safe_call(_LIB.LGBM_DatasetPushRowsByCSR(self._handle, *arguments))
         else:
-            rows, columns = map(ctypes.c_int32, piece.shape)
-            first = ctypes.c_int32(start)
-            failed = _LIB.LGBM_DatasetPushRows(self._handle, _pointer(piece), kind, rows, columns, first)
-        _safe_call(failed)
+            sizes = map(ctypes.c_int32, (*piece.shape, start))
+            _safe_call(_LIB.LGBM_DatasetPushRows(self._handle, _pointer(piece), kind, *sizes))
 
     def load_bins(self, path: str, reference: Any) -> None:
-        """Load bins from a file of `save_bins`."""
         bounds = None if reference is None else reference._handle
         self._create(_LIB.LGBM_DatasetCreateFromFile, _c_str(path), self._c_params(), bounds)
 
@@ -288,7 +258,7 @@ def pieces(data: Features) -> Iterator[tuple[int, Any]]:
 
 
 def _by_column(data: Features, chosen: Int64Array) -> tuple[Columns, Columns]:
-    """Return the nonzero values of each column and their positions in the sample, in two passes without a copy."""
+    """Return the nonzero values of each column of the sample and their positions, in two passes to save memory."""
     # First pass: count the values of each column.
     counts = np.zeros(data.shape[1], np.int64)
     for _, piece in _sampled(data, chosen):
@@ -338,11 +308,10 @@ def _gathered(peers: Any, values: Columns, places: Columns, rows: int) -> tuple[
 def is_complete(path: str) -> bool:
     """Return True if the parts of a file of bins add up to its length.
 
-    LightGBM does not report a full disk (its issue 7334). The file is a mark, then header, metadata and feature groups,
-    each preceded by its length.
+    LightGBM does not report a full disk (its issue 7334). The file has a mark of 40 bytes, then header, metadata and
+    feature groups, each preceded by its length.
     """
-    size, at = os.path.getsize(path), -(-len(b"______LightGBM_Binary_File_Token______\n") // 8) * 8
-    parts = 0
+    size, at, parts = os.path.getsize(path), 40, 0
     with open(path, "rb") as file:
         while at < size:
             file.seek(at)

@@ -1,7 +1,7 @@
-"""LightGBM on several workers: its network is an exchange of ours, and its bins come from one sample of all rows.
+"""LightGBM on several workers, which share a sample of all rows for their bins.
 
-LightGBM's own network (`machines`) takes whoever calls its port, without a key, and may notice a dead worker only after
-its time-out; `LGBM_NetworkInitWithFunctions` sends the same bytes over protected links. Both give the same trees.
+LightGBM's own network (`machines`) accepts connections without a key, and may notice a dead worker only after its
+time-out. `LGBM_NetworkInitWithFunctions` sends the same bytes over protected links, with the same trees.
 """
 
 from __future__ import annotations
@@ -28,20 +28,16 @@ _GATHER = ctypes.CFUNCTYPE(None, _ADDRESS, _INT, _INTS, _INTS, _INT, _ADDRESS, _
 
 
 def member(peers: Any) -> contextlib.nullcontext[Member]:
-    """Return a context inside which LightGBM is one of the workers."""
+    """Return a context in which this process is one of the workers."""
     return contextlib.nullcontext(Member(peers))
 
 
 class Member(LightGBM):
-    """LightGBM on one of several workers.
-
-    Args:
-        peers: the workers.
-    """
+    """LightGBM on one of the workers `peers`."""
 
     def __init__(self, peers: Any) -> None:
         self._peers = peers
-        # Filtering drops features by this worker's own rows: histograms would not have the same length.
+        # Filtering depends on the rows of this worker, so the workers' histograms would differ in length.
         self._network: dict[str, Any] = {"feature_pre_filter": False}
         if peers.size > 1:
             self._network |= {"tree_learner": "data", "num_machines": peers.size, "pre_partition": True}
@@ -51,14 +47,14 @@ class Member(LightGBM):
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         if data.n_documents:  # other workers may have weights
             data = replace(data, queries=replace(data.queries, weights=data.queries.each_weight))
-        else:  # LightGBM takes no empty set
+        else:  # LightGBM does not accept an empty set
             row, query = np.zeros((1, data.n_features), np.float32), QueryIndex.from_sizes([1])
             data = replace(data, features=row, labels=np.zeros(1), queries=query)
         return super().dataset(data, params, reference=reference, weights=weights)
 
     def _created(self, data: RankingDataset, options: dict[str, Any]) -> Any:
         options["params"] |= self._network
-        # Rows are kept to predict where they begin.
+        # Keep the rows to predict their initial scores.
         return StreamedDataset(data.features, peers=self._peers, free_raw_data=False, **options).construct()
 
     def train(self, request: TrainRequest) -> tuple[LightGBMBooster, int]:
@@ -75,11 +71,11 @@ class Member(LightGBM):
                 raise self._error
 
     def so_far(self, model: Any) -> bytes:
-        """Return the model file of the rounds so far, from what a callback has as `model`."""
+        """Return the model file of the completed rounds, from the `model` of a callback."""
         return LightGBMBooster(model).to_bytes()
 
     def _kept(self, function: Callable[..., None]) -> Callable[..., None]:
-        """Wrap a function so that its error is kept: ctypes drops exceptions of callbacks."""
+        """Wrap a function to store its exception, which ctypes would drop."""
 
         def called(*arguments: Any) -> None:
             if self._error is None:
@@ -92,15 +88,15 @@ class Member(LightGBM):
         return called
 
     def _scatter(self, *arguments: Any) -> None:
-        """Each worker gets the sum of one block."""
+        """Send each worker the sum of one block."""
         given, _, width, start, length, n, found, _, reducer = arguments
         received = self._peers.all_to_all([_memory(given + start[i], length[i]) for i in range(n)])
         ctypes.memmove(found, _buffer(received[0]), len(received[0]))
-        for piece in received[1:]:  # in the order of the ranks: the same bytes wherever a block is added up
+        for piece in received[1:]:  # in the order of the ranks, so that sums do not depend on the worker
             reducer[0](ctypes.cast(_buffer(piece), ctypes.c_void_p), found, width, len(piece))
 
     def _gather(self, *arguments: Any) -> None:
-        """Each worker gets the blocks of all."""
+        """Send each worker all blocks."""
         given, size, start, _, n, found, _ = arguments
         for i, piece in enumerate(self._peers.all_to_all([_memory(given, size)] * n)):
             ctypes.memmove(found + start[i], _buffer(piece), len(piece))
@@ -112,5 +108,5 @@ def _memory(address: int, size: int) -> Any:
 
 
 def _buffer(piece: Any) -> Any:
-    """Return bytes that a peer sent as an array of ctypes; this worker's own memory is one already."""
+    """Return the bytes of a peer as an array of ctypes; the memory of this worker already is one."""
     return (ctypes.c_char * len(piece)).from_buffer(piece) if isinstance(piece, bytearray) else piece

@@ -1,7 +1,7 @@
-"""Linear rankers, the papers' own model class, as an engine: scores X w, SciPy's optimisers.
+"""Linear rankers as an engine, trained with SciPy's optimisers; each round is a step of an optimiser.
 
-A round is one step of an optimiser. A feature becomes (x - mean) / scale, and missing values 0. The products below
-scale the weights instead of the rows, so a sparse matrix stays sparse and nothing is copied.
+Features are scaled to (x - mean) / scale, and missing values to 0. Products with them scale the weights instead of the
+rows, so that sparse rows stay sparse and nothing is copied.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg, lsmr
 
 from boostrank.core.conventions import weighted_gains
-from boostrank.core.errors import DataError, ModelError, ParameterError, UnknownParameter, did_you_mean
+from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.params import Param, find_param, resolve_params
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
@@ -45,41 +45,40 @@ PARAMS = (
     Param(
         "optimizer",
         "auto",
-        "cg: conjugate gradients; lbfgs; newton: steps from gradient and curvature, without comparing losses",
+        "cg for conjugate gradients; lbfgs; newton for steps from gradient and curvature that compare no losses",
         choices=("auto", CG, LBFGS, NEWTON),
         aliases=("optimiser",),
     ),
     Param(
         "lambda_l2",
         1e-2,
-        "penalty lambda |w - c|^2, added to the mean loss per query",
+        "factor of the penalty |w - c|^2, which is added to the mean loss per query",
         low=0.0,
         log=True,
         aliases=("lambda", "reg_lambda", "l2_regularization"),
     ),
-    Param("toward", "start", "c: the initial weights, or 0", choices=("start", "zero")),
+    Param("toward", "start", "c in that penalty: the initial weights, or zero", choices=("start", "zero")),
     Param(
         "initial",
         "regression",
-        "initial weights: ridge regression on gains; zero; normal random numbers of variance 1 / d",
+        "initial weights: a ridge regression on gains, zero, or normal random numbers of variance 1 / d",
         choices=("regression", "zero", "random"),
     ),
-    Param("ridge", 0.3, "penalty of that regression: |error|^2 / N + ridge |w|^2", low=0.0, open_low=True, log=True),
-    Param("scaling", STANDARD, "scaling of features: standard, by standard deviation; none", choices=SCALINGS),
+    Param("ridge", 0.3, "penalty of the regression |error|^2 / N + ridge |w|^2", low=0.0, open_low=True, log=True),
+    Param("scaling", STANDARD, "standard to divide features by their standard deviation; none", choices=SCALINGS),
     LEARNING_RATE,
     Param("tolerance", 1e-6, "largest derivative at which a stage ends", low=0.0, log=True),
     Param("seed", 0, "seed of the random weights", low=0, aliases=("random_state", "random_seed")),
 )
-_ACCEPTED = ("num_threads", "verbosity", "verbose")
-# Maximum number of weights: those of all rounds are kept, to return to the best round.
+# Maximum number of weights of all rounds, which are kept to return to the best round.
 _MOST_KEPT = 2 * 10**8
-# With this many stages, a training takes single steps and optimises no stage to its end.
+# Minimum number of rounds per stage to optimise each stage to its end.
 _STEPS_A_STAGE = 5
 
 
 @dataclass(eq=False)
 class LinearData:
-    """Data set in the form that this engine trains and evaluates on."""
+    """Training or validation set of this engine."""
 
     rows: ScaledRows
     labels: Float64Array
@@ -88,9 +87,7 @@ class LinearData:
 
 
 class LinearParams(Params):
-    """`Params` of linear models."""
-
-    # Initial scores come from a regression and vary by a few tenths, so smoother defaults could not separate ranks.
+    # Initial scores come from a regression and vary by a few tenths: smoother defaults could not separate ranks.
     # smooth-ndcg is annealed as published, from the regression.
     of_ours: Mapping[str, Mapping[str, Any]] = {
         "approx-ndcg": {"alpha": 10.0},
@@ -134,8 +131,6 @@ class LinearBooster(Booster):
 
 
 class Linear(Backend):
-    """`Backend` of linear rankers."""
-
     name = "linear"
     version = str(scipy.__version__)
     format = LINEAR
@@ -145,11 +140,11 @@ class Linear(Backend):
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> LinearData:
         if data.on_disk:
-            raise DataError("a linear model needs rows in memory: --route memory, or RankingDataset.from_libsvm")
+            raise DataError("a linear model needs rows in memory: use --route memory, or RankingDataset.from_libsvm")
         if data.categorical:
             raise DataError(
-                f"feature {data.feature_names[data.categorical[0]]!r} holds categories, which a linear model cannot "
-                "use as numbers: leave it out, or pass a column of 0 and 1 for each category"
+                f"feature {data.feature_names[data.categorical[0]]!r} is categorical, which a linear model does not "
+                "support: leave it out, or pass a column of 0 and 1 for each category"
             )
         kind, known = _settings(params)["scaling"], None if reference is None else reference.rows.scaling
         scaling = known or measure_scaling(kind, data.features)
@@ -157,17 +152,14 @@ class Linear(Backend):
 
     def train(self, request: TrainRequest) -> tuple[LinearBooster, int]:
         if request.objective is None or request.evaluate is None:
-            raise ParameterError(
-                "a linear model needs an objective of boostrank: see `boostrank objectives`, or define one with "
-                "boostrank.define_objective"
-            )
+            words = "`boostrank objectives` lists them, boostrank.define_objective defines others"
+            raise ParameterError(f"a linear model needs an objective of boostrank: {words}")
         settings = _settings(request.params)
         data: LinearData = request.train
         earlier: LinearModel | None = None if request.earlier is None else request.earlier.native
         if earlier is not None:
-            asked, there = data.rows.scaling.kind, earlier.scaling.kind
-            if asked != there:
-                raise ParameterError(f"the continued model has scaling={there}, not {asked}: pass scaling={there}")
+            if data.rows.scaling.kind != (kind := earlier.scaling.kind):
+                raise ParameterError(f"the continued model has scaling={kind}: pass scaling={kind}")
             for one in (data, *(valid for _, valid in request.valid)):
                 one.rows = ScaledRows(one.rows.features, earlier.scaling)
         before = 0 if earlier is None else earlier.rounds
@@ -181,7 +173,7 @@ class Linear(Backend):
         centre = weights.copy() if settings["toward"] == "start" else np.zeros(weights.size)
         queries = max(1, len(data.queries))
         risk = Risk(data.rows, lambda s, round: evaluate(s, data, round), queries, settings["lambda_l2"], centre)
-        # A stage is a run of rounds with the same objective, optimised to its end or its length.
+        # A stage is a sequence of rounds with the same loss, which is optimised until it converges or the stage ends.
         rounds = range(before, before + request.rounds)
         stages = [list(stage) for _, stage in groupby(rounds, key=lambda round: _loss_key(objective, round))]
         optimizer = _chosen(settings["optimizer"], objective, len(stages), request.rounds)
@@ -196,7 +188,7 @@ class Linear(Backend):
                 else:
                     now = replace(risk, round=stage[0])
                     weights, taken = minimised(optimizer, now, weights, len(stage), walk, settings["tolerance"])
-                    for _ in range(len(stage) - taken):  # nothing left to gain in this stage
+                    for _ in range(len(stage) - taken):  # the stage has converged
                         walk(weights)
         kept = [*(() if earlier is None else earlier.path), *walk.path]
         model = LinearModel(data.feature_names, data.rows.scaling, before + len(walk.path), np.array(kept))
@@ -207,7 +199,6 @@ BACKEND = Linear()
 
 
 def _initial(data: LinearData, objective: TrainingObjective, settings: Mapping[str, Any]) -> Float64Array:
-    """Return the initial weights of a new model, float64[d + 1]."""
     columns = data.rows.features.shape[1]
     if settings["initial"] == "random":
         rng = np.random.default_rng([settings["seed"], 0])
@@ -221,17 +212,13 @@ def _initial(data: LinearData, objective: TrainingObjective, settings: Mapping[s
 
 
 def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
-    own = {name: value for name, value in params.items() if name not in _ACCEPTED}
-    for name in own:
-        if find_param(name, PARAMS) is None:
-            hint = did_you_mean(name, [p.name for p in PARAMS])
-            raise UnknownParameter(f"a linear model has no parameter {name!r}.{hint}")
+    own = {name: value for name, value in params.items() if name not in ("num_threads", "verbosity", "verbose")}
     given = resolve_params(PARAMS, own, owner="a linear model")
     return {p.name: p.parse(given.get(p.name, p.default)) for p in PARAMS}
 
 
 def _loss_key(objective: TrainingObjective, round: int) -> tuple[Any, ...]:
-    """Return a key of the loss in this round: equal keys mean equal losses."""
+    """Return a key that is equal for rounds with the same loss."""
     drawn = round if _draws(objective) else -1
     parts = [(*part.values(round).items(), *part.option_values(round).items()) for part in objective.parts]
     shares = objective.factors(round, [1.0] * len(parts))
@@ -256,19 +243,13 @@ def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: i
         return LBFGS if margin else CG
     if optimizer in (CG, LBFGS) and not compares:
         raise ParameterError(
-            f"optimizer={optimizer} compares losses between steps, but objective {objective.name!r} with these "
-            "options is noisy, or its gradient is not the derivative of its loss: use optimizer=newton"
+            f"optimizer={optimizer} compares losses, but objective {objective.name!r} with these options is noisy, or "
+            "its gradient is not the derivative of its loss: use optimizer=newton"
         )
     return optimizer
 
 
-_REGRESSION_TOLERANCE = 1e-12
-# In exact arithmetic, conjugate gradients end after one step per weight; rounding needs more.
-_REGRESSION_STEPS_A_WEIGHT, _REGRESSION_STEPS = 4, 2000
-
-
 def measure_scaling(kind: str, features: Features) -> Scaling:
-    """Measure the scaling on the training rows."""
     columns = features.shape[1]
     count, total = np.zeros(columns), np.zeros(columns)
     low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
@@ -279,7 +260,7 @@ def measure_scaling(kind: str, features: Features) -> Scaling:
             low, high = np.minimum(low, least), np.maximum(high, most)
     bad = np.flatnonzero((low == -np.inf) | (high == np.inf))
     if bad.size:
-        raise DataError(f"feature {bad[0]} (from 0) has infinite values: a linear model cannot use them")
+        raise DataError(f"feature {bad[0]} (from 0) has infinite values, which a linear model does not support")
     mean = np.divide(total, count, out=np.zeros(columns), where=count > 0)
     changes = high > low
     if kind != STANDARD:
@@ -293,18 +274,13 @@ def measure_scaling(kind: str, features: Features) -> Scaling:
 
 @dataclass(frozen=True, eq=False)
 class ScaledRows:
-    """Products with scaled features.
-
-    Args:
-        features: float32[N, d], dense or CSR.
-        scaling: scaling of the training rows.
-    """
+    """Products with scaled features, float32[N, d], dense or CSR."""
 
     features: Features
     scaling: Scaling
 
     def scores(self, weights: Float64Array) -> Float64Array:
-        """Return the scores float64[N] of the weights float64[d + 1], intercept last."""
+        """Return the scores float64[N] of weights float64[d + 1], whose last is the intercept."""
         coefficients = self.scaling.coefficients(weights[:-1])
         constant = weights[-1] - float(self.scaling.mean @ coefficients)
         parts = [_filled(part, self.scaling.mean) @ coefficients for _, part in _blocks(self.features)]
@@ -329,7 +305,7 @@ class ScaledRows:
         return out
 
     def parts(self, weights: Float64Array) -> Float64Array:
-        """Return the contribution of each feature and the intercept to each score, float64[N, d + 1]."""
+        """Return the contributions of the features and the intercept to each score, float64[N, d + 1]."""
         coefficients = self.scaling.coefficients(weights[:-1])
         out = np.empty((self.features.shape[0], weights.size))
         out[:, -1] = weights[-1]
@@ -340,7 +316,7 @@ class ScaledRows:
 
 
 def _blocks(features: Features) -> Iterator[tuple[int, Any]]:
-    """Iterate over (first row, rows): equal blocks in memory and on disk; sparse rows at once."""
+    """Yield (first row, rows) for blocks of dense rows, and for all sparse rows together."""
     if sparse.issparse(features):
         yield 0, features
     else:
@@ -374,7 +350,7 @@ def _sums(part: Any, centre: Float64Array, *, squares: bool = False) -> tuple[Fl
         least = np.min(rows, axis=0, where=present, initial=np.inf)
         most = np.max(rows, axis=0, where=present, initial=-np.inf)
         return total, named, least, most
-    # Sparse rows: absent entries are zeros, so they add (-centre)^power each.
+    # Absent entries of sparse rows are zeros, so they add (-centre)^power each.
     data, at = part.data.astype(np.float64), part.indices
     missing = np.isnan(data)
     named = part.shape[0] - np.bincount(at[missing], minlength=columns).astype(np.float64)
@@ -389,14 +365,11 @@ def _sums(part: Any, centre: Float64Array, *, squares: bool = False) -> tuple[Fl
 
 @dataclass(frozen=True, eq=False)
 class Risk:
-    """Regularised risk F of one round.
+    """Regularised risk F, the mean loss per query in one round plus penalty |w - centre|^2.
 
     Args:
-        evaluate: (scores, round) -> value of the objective.
-        queries: Q.
-        penalty: lambda_l2.
-        centre: float64[d + 1], c; its last entry is ignored.
-        round: round that sets the parameters of the objective.
+        evaluate: (scores, round) -> loss and gradient.
+        centre: float64[d + 1]; its last entry is ignored.
     """
 
     rows: ScaledRows
@@ -406,39 +379,28 @@ class Risk:
     centre: Float64Array
     round: int = 0
 
-    def away(self, weights: Float64Array) -> Float64Array:
-        """Return the weights minus c; 0 for the intercept."""
-        difference = weights - self.centre
-        difference[-1] = 0.0
-        return difference
-
     def __call__(self, weights: Float64Array) -> tuple[float, Float64Array]:
         """Return F and its derivative, for `scipy.optimize.minimize`."""
         value, gradient, _ = self.curved(weights)
         return value, gradient
 
     def curved(self, weights: Float64Array) -> tuple[float, Float64Array, Float64Array]:
-        """Return F, its derivative, and the objective's curvature by the scores, float64[N], over Q."""
+        """Return F, its derivative, and its second derivatives by the scores, float64[N]."""
         found = self.evaluate(self.rows.scores(weights), self.round)
-        away = self.away(weights)
+        away = weights - self.centre
+        away[-1] = 0.0  # no penalty for the intercept
         value = found.stats.loss / self.queries + self.penalty * float(away @ away)
         gradient = self.rows.pulls(found.grad) / self.queries + 2.0 * self.penalty * away
         return value, gradient, found.hess / self.queries
 
 
 def ridge_regression(rows: ScaledRows, target: Float64Array, ridge: float) -> Float64Array:
-    """Return argmin of (1/N) |X w + b - target|^2 + ridge |w|^2, float64[d + 1], with equal weight for every document.
-
-    Args:
-        rows: X.
-        target: float64[N].
-        ridge: > 0.
-    """
+    """Return the weights that minimise (1/N) |X w + b - target|^2 + ridge |w|^2, float64[d + 1]."""
     documents, columns = rows.features.shape
     if documents == 0:
         return np.zeros(columns + 1)
     intercept = float(target.mean())
-    # Columns have mean 0, so the intercept is the mean target; lsmr adds damp^2 |w|^2.
+    # Columns have mean 0, so the intercept is the mean target. lsmr adds damp^2 |w|^2.
     matrix = LinearOperator(
         (documents, columns),
         matvec=lambda w: rows.scores(np.append(w, 0.0)),
@@ -449,25 +411,19 @@ def ridge_regression(rows: ScaledRows, target: Float64Array, ridge: float) -> Fl
         matrix,
         target - intercept,
         damp=float(np.sqrt(ridge * documents)),
-        atol=_REGRESSION_TOLERANCE,
-        btol=_REGRESSION_TOLERANCE,
-        maxiter=min(_REGRESSION_STEPS, _REGRESSION_STEPS_A_WEIGHT * columns + 10),
+        atol=1e-12,
+        btol=1e-12,
+        maxiter=min(2000, 4 * columns + 10),
     )[0]
     return np.append(weights, intercept)
 
 
 class Stopped(Exception):
-    """A callback ended the training."""
+    """Exception that ends a training stopped by a callback."""
 
 
 class Walk(Resettable):
-    """Rounds of a training, with the weights after each.
-
-    Args:
-        request: request with the callbacks to call and the validation sets to evaluate.
-        learning_rate: initial learning rate; callbacks may change it.
-        before: number of rounds of a continued model.
-    """
+    """Rounds of a training, with the weights after each of them; callbacks may change the learning rate."""
 
     def __init__(self, request: TrainRequest, learning_rate: float, before: int) -> None:
         self.path: list[Float64Array] = []
@@ -476,7 +432,6 @@ class Walk(Resettable):
         self._steps = iter(self.rounds)
 
     def begin(self) -> None:
-        """Begin the first or the next round."""
         next(self._steps, None)
         if self.rounds.stopped:
             raise Stopped
@@ -486,17 +441,14 @@ class Walk(Resettable):
         self.begin()
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
-        """Change the learning rate; `lgb.reset_parameter` calls this."""
         for name, value in params.items():
             if find_param(name, [LEARNING_RATE]) is None:
-                raise ParameterError(f"{name!r} cannot change while a linear model is trained; only learning_rate can")
+                raise ParameterError(f"{name!r} cannot change while a linear model is trained: use learning_rate")
             self.learning_rate = float(LEARNING_RATE.parse(value))
 
 
-# Tolerance of a Newton step's linear system; the step is shortened anyway.
-_NEWTON_TOLERANCE, _NEWTON_STEPS = 1e-5, 100
-# Maximum number of weights for an explicit matrix: d^2 operations per row against 2 d per step of conjugate gradients.
-_SMALL, _SINGULAR = 400, 1e-10
+# Maximum number of weights for an explicit matrix, with d^2 operations per row; conjugate gradients take 2 d per step.
+_SMALL = 400
 
 
 def minimised(
@@ -524,9 +476,9 @@ def minimised(
 
 
 def newton(risk: Risk, weights: Float64Array, rate: float) -> Float64Array:
-    """Take one Newton step of length `rate`, like a boosted round for leaves.
+    """Take one Newton step of length `rate`.
 
-    No losses are compared, so the objective may be noisy, and its gradient need not be the derivative of a loss.
+    It compares no losses, so the objective may be noisy, and its gradient need not be the derivative of a loss.
     """
     _, gradient, hess = risk.curved(weights)
     rows, size = risk.rows, weights.size
@@ -534,7 +486,7 @@ def newton(risk: Risk, weights: Float64Array, rate: float) -> Float64Array:
         penalties = np.full(size, 2.0 * risk.penalty)
         penalties[-1] = 0.0
         matrix = rows.curvature(hess) + np.diag(penalties)
-        return np.asarray(weights - rate * lstsq(matrix, gradient, cond=_SINGULAR)[0])
+        return np.asarray(weights - rate * lstsq(matrix, gradient, cond=1e-10)[0])
 
     def product(v: Float64Array) -> Float64Array:
         v = v.ravel()
@@ -543,5 +495,5 @@ def newton(risk: Risk, weights: Float64Array, rate: float) -> Float64Array:
         return out
 
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
-    direction, _ = cg(operator, -gradient, rtol=_NEWTON_TOLERANCE, maxiter=_NEWTON_STEPS)
+    direction, _ = cg(operator, -gradient, rtol=1e-5, maxiter=100)  # low precision, as the step is shortened
     return np.asarray(weights + rate * direction)

@@ -1,4 +1,4 @@
-"""Linear model format: a ranker s = sum_j w_j (x_j - mean_j) / scale_j + intercept as JSON of numbers and names.
+"""Model file of a linear ranker s = sum_j w_j (x_j - mean_j) / scale_j + intercept.
 
 {"format": "boostrank linear", "version": 1, "rounds": 37, "scaling": "standard", "intercept": 0.2,
  "features": ["f1", ...], "weights": [...], "means": [...], "scales": [...]}
@@ -19,7 +19,6 @@ from boostrank.engines.trees import ModelFormat, Trees, read_json, reals, refuse
 STANDARD, NONE = SCALINGS = ("standard", "none")
 
 _FORMAT, _VERSION = "boostrank linear", 1
-_BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"boostrank linear"')
 _KEYS = {"format", "version", "rounds", "scaling", "intercept", "features", "weights", "means", "scales"}
 _MOST_ROUNDS = 10**9
 _LARGEST = float(np.finfo(np.float64).max)
@@ -30,8 +29,8 @@ class Scaling:
     """Scaling of the features: (x - mean) / scale.
 
     Args:
-        kind: standard: by the standard deviation over the training rows; none: scale 1.
-        mean: float64[d], over the training rows that have the feature; replaces missing values.
+        kind: standard to divide by the standard deviation over the training rows; none for scale 1.
+        mean: float64[d], mean over the training rows that have the feature; it replaces missing values.
         scale: float64[d]; 0 for a constant feature, which is ignored.
     """
 
@@ -40,7 +39,7 @@ class Scaling:
     scale: Float64Array
 
     def coefficients(self, weights: Float64Array) -> Float64Array:
-        """Return the coefficients of the raw features, float64[..., d], for weights of the scaled ones."""
+        """Convert weights of the scaled features, float64[..., d], to weights of the raw features."""
         with np.errstate(over="ignore"):  # scores are checked later
             return np.divide(weights, self.scale, out=np.zeros(np.shape(weights)), where=self.scale > 0.0)
 
@@ -62,21 +61,17 @@ class LinearModel:
     path: Float64Array
 
     def weights(self, rounds: int = 0) -> Float64Array:
-        """Return the weights after this number of rounds (0: all), float64[d + 1].
-
-        Raises:
-            ModelError: the model does not keep these weights.
-        """
+        """Return the weights after this number of rounds (0 for all), float64[d + 1]."""
         place = len(self.path) - 1 - (self.rounds - (rounds or self.rounds))
         if not 0 <= place < len(self.path):
             raise ModelError(
-                f"the weights after {rounds} rounds are not in the model: a linear model's file keeps only those of "
-                f"its best round, here {self.rounds}"
+                f"the file of a linear model has only the weights of its best round {self.rounds}, not those after "
+                f"{rounds} rounds"
             )
         return np.asarray(self.path[place])
 
     def to_bytes(self, rounds: int = 0) -> bytes:
-        """Return the file of the model after this number of rounds (0: all); numbers survive bit for bit."""
+        """Return the model file after this number of rounds (0 for all); numbers are exact."""
         weights = self.weights(rounds)
         content = {
             "format": _FORMAT,
@@ -93,14 +88,12 @@ class LinearModel:
 
 
 class LinearFormat(ModelFormat):
-    """Model file of a linear ranker."""
-
     name = "linear"
     title = "a linear model"
     averages = False
 
     def recognises(self, body: bytes) -> bool:
-        return _BEGINNING.match(body[:200]) is not None
+        return re.match(rb'\s*\{\s*"format"\s*:\s*"boostrank linear"', body[:200]) is not None
 
     def parse(self, body: bytes) -> LinearModel:
         content = read_json(body)
@@ -111,15 +104,15 @@ class LinearFormat(ModelFormat):
         if type(version) is not int or version != _VERSION or set(content) != _KEYS:
             raise ModelError(f"a linear model needs version {_VERSION} and the keys {', '.join(sorted(_KEYS))}")
         names, rounds = content["features"], content["rounds"]
-        if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
-            raise ModelError("'features' must be a list of names")
+        known = isinstance(names, list) and names and all(isinstance(name, str) for name in names)
+        refuse(not known, "'features' must be a list of names")
         refuse(len(set(names)) < len(names), "'features' has a name twice")
         try:
             "".join(names).encode()
         except UnicodeEncodeError:
             raise ModelError("'features' has a name that is not valid Unicode") from None
-        if type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS:
-            raise ModelError(f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
+        wrong = type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS
+        refuse(wrong, f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
         refuse(content["scaling"] not in SCALINGS, f"'scaling' must be one of {', '.join(SCALINGS)}")
         weights, means, scales = (
             reals(content[key], f"{key!r}", len(names), largest=_LARGEST) for key in ("weights", "means", "scales")
@@ -130,7 +123,7 @@ class LinearFormat(ModelFormat):
         return LinearModel(tuple(names), Scaling(content["scaling"], means, scales), rounds, path)
 
     def trees(self, model: LinearModel, n_features: int) -> Trees:
-        """Return no trees: a nonzero weight counts as one split, with its scaled magnitude as gain."""
+        """Return no trees; each nonzero weight counts as one split with its scaled magnitude as gain."""
         size = np.abs(model.weights()[:-1])
         used = np.flatnonzero(size).astype(np.int64)
         return Trees(None, "a linear model has no trees", 0, size, (size > 0.0).astype(np.int64), used)

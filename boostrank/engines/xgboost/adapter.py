@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
@@ -50,8 +50,6 @@ from boostrank.engines.xgboost.params import PARAMS, base_score, translate
 
 _PREFIX = "boostrank-xgboost-"
 _BINNED_BYTES_A_CELL, _SKETCH_BYTES = 2, 60_000
-
-_ROUNDED = 1e-4
 _one_at_a_time = threading.Lock()
 
 
@@ -64,17 +62,12 @@ class XGBoostBooster(Booster):
 
     @classmethod
     def load(cls, data: bytes) -> XGBoostBooster:
-        """Return the model of a file that has been checked.
-
-        Raises:
-            ModelError: this version of XGBoost would ignore the weights of its trees.
-        """
         booster = xgboost.Booster()
         booster.load_model(bytearray(readable(data)))
         if _has_tree_weights(data) and not _has_tree_weights(bytes(booster.save_raw("json"))):
             raise ModelError(
-                f"this dart model is from a later XGBoost, and the installed {xgboost.__version__} ignores its tree "
-                "weights: scores would be wrong. Upgrade xgboost"
+                f"this dart model is from a later XGBoost; version {xgboost.__version__} would ignore its tree weights "
+                "and compute wrong scores: upgrade xgboost"
             )
         return cls(booster)
 
@@ -108,14 +101,14 @@ class XGBoostBooster(Booster):
             return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
         found: Float64Array = np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts]).astype(np.float64)
         left = self.predict(features, replace(wanted, what=SCORES)) - found.sum(axis=1)
-        if np.any(np.abs(left) > _ROUNDED * np.abs(found).sum(axis=1)):
+        if np.any(np.abs(left) > 1e-4 * np.abs(found).sum(axis=1)):
             raise ModelError("XGBoost's contributions do not add up to its scores")
         # XGBoost sums in float32; the remainder goes to the largest contribution.
         found[np.arange(left.size), np.abs(found).argmax(axis=1)] += left
         return found
 
     def _parts(self, features: Features, wanted: Wanted) -> list[npt.NDArray[Any]]:
-        """Return the native output for each batch of rows, which are dense unless absent entries are missing."""
+        """Return the native output for each batch of rows; rows are dense unless absent entries are missing."""
         found, sparse = [], wanted.absent_is_missing and is_sparse(features)
         last = wanted.rounds + self.start_trees if wanted.rounds else 0
         how: dict[str, Any] = {"iteration_range": (0, last), "validate_features": False}
@@ -137,10 +130,9 @@ class XGBoostBooster(Booster):
     def to_bytes(self, rounds: int = 0) -> bytes:
         if not 0 < rounds < self.rounds:
             return bytes(self.native.save_raw("json"))
-        first = self.start_trees
-        part = self.native[: first + rounds]
-        if first:
-            part.set_attr(**{ATTRIBUTE: str(first)})
+        part = self.native[: self.start_trees + rounds]
+        if self.start_trees:
+            part.set_attr(**{ATTRIBUTE: str(self.start_trees)})
         body = bytes(part.save_raw("json"))
         names = names_in(self.to_bytes()) if "c" in (self.native.feature_types or ()) else {}
         return (with_names(body, names) if names else None) or body  # a slice loses the names of categories
@@ -157,8 +149,7 @@ class XGBoostBooster(Booster):
         if "c" not in types:
             return {}
         found = names_in(self.to_bytes())
-        kinds = enumerate(zip(names, types, strict=False))
-        return {name: Categories(found.get(column)) for column, (name, kind) in kinds if kind == "c"}
+        return {names[i]: Categories(found.get(i)) for i, kind in enumerate(types[: len(names)]) if kind == "c"}
 
 
 def apart(booster: XGBoostBooster | None) -> tuple[XGBoostBooster | None, XGBoostBooster | None]:
@@ -181,23 +172,11 @@ def together(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBo
     return XGBoostBooster.load(grown.with_trees(first.start, grown.forest["trees"], grown.ends))
 
 
-def begin_with(start: LinearStart) -> XGBoostBooster:
-    """Return a model of no rounds with the scores of a linear ranker."""
-    columns = len(start.feature_names)
-    names = list(engine_names(start.feature_names))
-    row = xgboost.DMatrix(np.zeros((1, columns), np.float32), label=[0.0], feature_names=names)
-    empty = xgboost.train({"objective": "rank:ndcg", "base_score": 0.0}, row, 0)
-    curves = start.curves or {0: NOTHING}
-    return XGBoostBooster.load(XGBOOST.parse(bytes(empty.save_raw("json"))).with_trees(curves, [], [0]))
-
-
 def _has_tree_weights(body: bytes) -> bool:
     return b'"weight_drop"' in body and tree_weights(json.loads(body)["learner"]["gradient_booster"]) is not None
 
 
 class XGBoost(Backend):
-    """XGBoost's `Backend`."""
-
     name = "xgboost"
     version = str(xgboost.__version__)
     booster_type = xgboost.Booster
@@ -214,18 +193,17 @@ class XGBoost(Backend):
             if "`inf`" not in last_line(error):
                 raise
             names = data.feature_names if isinstance(data.features, np.ndarray) else ()
-            found = (name for i, name in enumerate(names) if np.isinf(data.features[:, i]).any())
-            column = next((f"column {name!r}" for name in found), "a column")
+            found = (f"column {name!r}" for i, name in enumerate(names) if np.isinf(data.features[:, i]).any())
             raise DataError(
-                f"{column} has infinite values, which XGBoost does not support: make them missing (--inf missing when "
-                "reading files), or use the lightgbm backend"
+                f"{next(found, 'a column')} has infinite values, which XGBoost does not support: make them missing "
+                "(--inf missing when reading files), or use the lightgbm backend"
             ) from error
 
     def _dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         translated, codes, whole = translate(params), set(data.categorical), whole_of(data.features)
         method = translated.get("tree_method", "auto")
         if method not in ("auto", "hist"):
-            raise ParameterError(f"tree_method={method} does not use bins, but a RankingDataset is binned: use hist")
+            raise ParameterError(f"tree_method={method} does not use bins, but boostrank always bins: use hist")
         if reference is None:
             reference = getattr(whole, "bins", None)  # avoids the quantile sketch, the most expensive part of a matrix
         entries = Entries.of(data.features, params) if reference is None else getattr(reference, "entries", None)
@@ -307,7 +285,7 @@ class XGBoost(Backend):
         return together(start, grown)
 
     def _begin(self, request: TrainRequest, start: XGBoostBooster) -> None:
-        """Set the initial scores of all data sets from the start, computed from rows, not from bins."""
+        """Set the initial scores of all data sets to those of the start, computed from rows, not from bins."""
         threads = int(translate(request.params).get("nthread") or 1)
         sets = (request.train, *(data for _, data in request.valid))
         for i, (data, rows, scores) in enumerate(zip_longest(sets, request.rows, request.start_scores)):
@@ -320,7 +298,12 @@ class XGBoost(Backend):
     def snapshot(self, model: Any) -> Snapshot:
         return Snapshot(XGBoostBooster(model.booster).to_bytes(), scores_sha256=digest(model.booster, model.train))
 
-    begin_with = staticmethod(begin_with)
+    def begin_with(self, start: LinearStart) -> XGBoostBooster:
+        names = list(engine_names(start.feature_names))
+        row = xgboost.DMatrix(np.zeros((1, len(names)), np.float32), label=[0.0], feature_names=names)
+        empty = xgboost.train({"objective": "rank:ndcg", "base_score": 0.0}, row, 0)
+        model = XGBOOST.parse(bytes(empty.save_raw("json")))
+        return XGBoostBooster.load(model.with_trees(start.curves or {0: NOTHING}, [], [0]))
 
 
 BACKEND = XGBoost()
@@ -334,7 +317,6 @@ def digest(booster: Any, train: Any) -> str:
 
 
 def _check_resumed(booster: Any, train: Any, snapshot: Snapshot) -> None:
-    """Raise if the trees of a checkpoint do not reproduce its scores."""
     try:
         found = digest(booster, train)
     except ValueError as error:  # other features
@@ -342,27 +324,26 @@ def _check_resumed(booster: Any, train: Any, snapshot: Snapshot) -> None:
         raise ModelError(f"the checkpoint's model does not fit the data: {words}") from error
     if found != snapshot.scores_sha256:
         raise TrainingError(
-            "the checkpoint's trees do not reproduce its scores bit for bit: was it written on another machine? Start "
-            "again without it"
+            "the checkpoint's trees do not reproduce its scores bit for bit, perhaps because it was written on another "
+            "machine: train again without it"
         )
 
 
 @dataclass
 class _Model(Resettable):
-    """Booster and its training set, as callbacks get them."""
+    """Model of callbacks: a booster and its training set."""
 
     booster: Any
     train: Any
 
     def reset_parameter(self, params: dict[str, Any]) -> None:
-        """Change parameters during training, in LightGBM's names."""
         self.booster.set_param(PARAMS.named(params))
 
 
 def reseed(booster: Any, tree_method: str, seed: int) -> None:
-    """Seed the sampling of rows and features from now on.
+    """Seed the sampling of rows and features.
 
-    XGBoost seeds the feature sampler when it creates the tree method, so this leaves the method and selects it again.
+    XGBoost seeds the feature sampler when it creates the tree method, so another method is selected in between.
     """
     booster.set_param({"tree_method": "hist" if tree_method == "approx" else "approx"})
     booster.save_config()  # XGBoost applies parameters when its configuration is read
@@ -370,24 +351,22 @@ def reseed(booster: Any, tree_method: str, seed: int) -> None:
 
 
 def is_of_connection(error: Exception) -> bool:
-    """Return True if an `XGBoostError` comes from the workers' connection; its stack trace names the source file."""
+    """Return True if the stack trace of an `XGBoostError` names a file of the workers' connection."""
     return "/collective/" in str(error)
 
 
 def last_line(error: Exception) -> str:
-    """Return the last line before the stack trace, which holds the system's error."""
-    lines = [line.strip(" -|") for line in str(error).partition("Stack trace")[0].splitlines() if line.strip(" -|")]
-    return lines[-1] if lines else type(error).__name__
+    """Return the last line before the stack trace, which contains the system's error."""
+    lines = [line.strip(" -|") for line in str(error).partition("Stack trace")[0].splitlines()]
+    return next(filter(None, reversed(lines)), type(error).__name__)
 
 
 class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
-    """Iterator that passes sparse features, rows on disk or shards to XGBoost in dense pieces.
-
-    XGBoost's own sparse route would treat absent entries as missing.
+    """Iterator that passes features to XGBoost in dense pieces; in sparse ones, absent entries would be missing.
 
     Args:
-        types: type of each column; None: all are numbers.
-        cache_prefix: path prefix of XGBoost's bins; None: in memory.
+        types: type of each column; None if all are numbers.
+        cache_prefix: path prefix of XGBoost's bins; None for bins in memory.
     """
 
     def __init__(self, features: Features, types: list[str] | None, cache_prefix: str | None = None) -> None:
@@ -398,7 +377,6 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
         super().__init__(cache_prefix=cache_prefix)
 
     def next(self, input_data: Any) -> bool:
-        """Pass the next piece and return True, or return False at the end."""
         if self._next == len(self._pieces):
             return False
         features, start, stop = self._pieces[self._next]
@@ -410,15 +388,11 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
         return True
 
     def reset(self) -> None:
-        """Restart the iteration."""
         self._next = 0
 
 
 def _in_pieces(data: RankingDataset, types: list[str] | None, options: dict[str, Any]) -> Any:
-    """Return a quantile matrix without labels.
-
-    With external memory its bins are on disk, in a folder that is deleted with the matrix.
-    """
+    """Create a quantile matrix without labels; with external memory, its bins are in a folder deleted with it."""
     rows, columns = data.features.shape
     needed = columns * (rows * _BINNED_BYTES_A_CELL + _SKETCH_BYTES)
     if not (data.on_disk and data.features.external):
@@ -428,36 +402,31 @@ def _in_pieces(data: RankingDataset, types: list[str] | None, options: dict[str,
                 "store absent features as zeros: more than the free memory; use the lightgbm backend"
             )
         return xgboost.QuantileDMatrix(DenseBatches(data.features, types), **options)
-    folder = _Folder(data.features.store.folder)
-    try:
-        batches = DenseBatches(data.features, types, f"{folder.path}/bins")
-        matrix = xgboost.ExtMemQuantileDMatrix(batches, **options)
-    except BaseException:
-        folder.remove()
-        raise
-    weakref.finalize(matrix, folder.remove)
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(_folder_of_bins(data.features.store.folder))
+        matrix = xgboost.ExtMemQuantileDMatrix(DenseBatches(data.features, types, f"{folder}/bins"), **options)
+        weakref.finalize(matrix, stack.pop_all().close)
     return matrix
 
 
-class _Folder:
-    """Folder for XGBoost's bins; removes those that killed processes left."""
-
-    def __init__(self, parent: str) -> None:
-        for left in glob.glob(os.path.join(glob.escape(parent), f"{_PREFIX}*")):
-            with contextlib.suppress(OSError):
-                remove_if_dead(left)
-        self._descriptor: int | None = None
-        while True:
-            self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
-            if os.name == "nt":  # Windows cannot open folders
-                return
-            self._descriptor = os.open(self.path, os.O_RDONLY)
-            if mark_alive(self._descriptor, self.path):
-                return
-            os.close(self._descriptor)
-
-    def remove(self) -> None:
-        """Delete the folder, ignoring errors."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        if self._descriptor is not None:
-            os.close(self._descriptor)
+@contextlib.contextmanager
+def _folder_of_bins(parent: str) -> Iterator[str]:
+    """Create a folder that is deleted at the end, and remove those of killed processes."""
+    for left in glob.glob(os.path.join(glob.escape(parent), f"{_PREFIX}*")):
+        with contextlib.suppress(OSError):
+            remove_if_dead(left)
+    alive, descriptor = False, None
+    while not alive:
+        if descriptor is not None:
+            os.close(descriptor)
+        path = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
+        if os.name == "nt":  # Windows cannot open folders
+            break
+        descriptor = os.open(path, os.O_RDONLY)
+        alive = mark_alive(descriptor, path)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        if descriptor is not None:
+            os.close(descriptor)

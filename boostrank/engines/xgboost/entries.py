@@ -1,9 +1,8 @@
-"""Wide sparse data for XGBoost as binary entries, because XGBoost treats absent values as missing and not as zero.
+"""Wide sparse data for XGBoost as binary entries, because XGBoost treats absent values as missing instead of zero.
 
-A feature with the values v0 < v1 < ... (zero among them) splits as `value < v1`, `value < v2`, ... Each split becomes a
-column with entries in the rows on the other side of the split than zero. "Missing or not" then selects a side, so
-XGBoost finds the splits of dense rows in the memory of the entries. Finally the trees are restored to the original
-features.
+A feature with the values v0 < v1 < ... (including zero) splits as `value < v1`, `value < v2`, ... Each split becomes a
+column with entries in the rows on the other side of the split than zero. XGBoost then splits by "missing or not", which
+takes the memory of the entries instead of dense rows. Finally the trees are restored to the original features.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.engines.xgboost.params import translate
 
 _WIDE, _CELLS = 100, 1 << 24
-"""Minimum number of cells per nonzero value, and minimum number of cells, for data to become entries."""
+"""Minimum number of values per nonzero value, and minimum number of values, of data that become entries."""
 _OF_COLUMNS = frozenset(("interaction_constraints", "monotone_constraints"))
-"""Parameters that need one column per feature. Those that sample features (`colsample_*`) sample splits instead."""
+"""Parameters that need one column per feature; those that sample features (`colsample_*`) sample splits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +34,7 @@ class Entries:
     Args:
         plain: int64[p], features with many values, which keep a dense column.
         feature: int64[c], feature of each other column, ascending.
-        bound: float32[c], ascending within a feature; the column stands for the split `value < bound`.
+        bound: float32[c], ascending within a feature; the column represents the split `value < bound`.
     """
 
     plain: Int64Array
@@ -44,7 +43,7 @@ class Entries:
 
     @classmethod
     def of(cls, features: Any, params: Mapping[str, Any]) -> Entries | None:
-        """Return the columns for training rows; None if dense rows fit, or parameters refer to single columns."""
+        """Return the columns of training rows; None if dense rows fit, or parameters refer to single columns."""
         translated = translate(params)
         if not is_sparse(features) or is_on_disk(features) or _OF_COLUMNS & translated.keys():
             return None
@@ -71,7 +70,7 @@ class Entries:
         return cls(np.flatnonzero(lost), found.feature[kept], found.bound[kept])
 
     def _spans(self, rows: Any) -> tuple[Int64Array, Int64Array]:
-        """Return the range of columns in which each value of some rows has an entry: first, and one past the last."""
+        """Return the first column in which each value has an entry, and one past the last."""
         values = np.unique(self.bound)
         key = self.feature * (values.size + 2) + np.searchsorted(values, self.bound) + 1
         first = rows.indices.astype(np.int64) * (values.size + 2)
@@ -98,7 +97,7 @@ class Entries:
         return sparse.hstack([full, found], format="csr")
 
     def restored(self, body: bytes, names: Sequence[str]) -> bytes:
-        """Return the model file restored to the features with these names."""
+        """Restore a model file to the features with these names."""
         document = json.loads(body)
         for tree in document["learner"]["gradient_booster"]["model"]["trees"]:
             self._restore(tree)

@@ -1,7 +1,7 @@
-"""XGBoost model format: its JSON is parsed and checked before XGBoost's loader reads it; trees and merging.
+"""XGBoost's model JSON: checks, trees and merging.
 
-XGBoost's loader follows node numbers, tree numbers and category offsets without bounds checks. `parse` raises errors
-for such files. It knows the files of XGBoost 1.6 to 3.x.
+XGBoost's loader follows node numbers, tree numbers and category offsets without bounds checks, so files are checked
+before. The checks accept the files of XGBoost 1.6 to 3.x.
 """
 
 from __future__ import annotations
@@ -41,30 +41,16 @@ _INT32_MAX = 2**31 - 1
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 # XGBoost stores the categories of a split as bits up to the highest one; these limits bound its memory.
-_MAX_CATEGORY = 2**24
-_MAX_CATEGORY_BITS = 2**33
-
-# Limit of --max-feature too: each feature takes memory, even if the file does not describe it.
+_MAX_CATEGORY, _MAX_CATEGORY_BITS = 2**24, 2**33
+# Each feature takes memory, even if the file does not name it.
 _MOST_UNNAMED = 2**24
-
-# Objectives that predict exponentials of scores; the two logistic ones predict probabilities.
+# Objectives that predict exponentials of scores.
 _LOGARITHMIC = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
-
 _NO_PARENT = (-1, _INT32_MAX)  # the root's parent: -1, or -1 without its sign bit
 _DELETED = _INT32_MAX  # split index of a pruned node
-
-# Ranges of category values by XGBoost's type number (Value::ValueKind); 7 and 8 are real.
-_WHOLE_TYPES = {
-    9: (-(2**7), 2**7 - 1),
-    10: (0, 2**8 - 1),
-    11: (-(2**15), 2**15 - 1),
-    12: (0, 2**16 - 1),
-    13: (-(2**31), 2**31 - 1),
-    14: (0, 2**32 - 1),
-    15: (-(2**63), 2**63 - 1),
-    16: (0, 2**63 - 1),
-}
+# XGBoost's numbers of the types of categories (Value::ValueKind).
 _REAL_TYPES = (7, 8)
+_WHOLE_TYPES: dict[int, Any] = dict(enumerate(map(np.dtype, "bBhHiIqQ"), 9))  # int8, uint8, ..., uint64
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +58,8 @@ class XGBoostModel:
     """Checked model JSON.
 
     Args:
-        forest: its part with the trees.
-        weights: float64[T], weight of each tree; None: all equal.
+        forest: part of the document with the trees.
+        weights: float64[T], weight of each tree; None if all are 1.
     """
 
     document: dict[str, Any]
@@ -82,12 +68,12 @@ class XGBoostModel:
 
     @cached_property
     def start_trees(self) -> int:
-        """Number of leading trees that form a linear start: see `xgboost_start`."""
+        """Number of leading trees that form a linear start."""
         return int(self.document["learner"]["attributes"].get(ATTRIBUTE, 0))
 
     @property
     def start(self) -> dict[int, Curve]:
-        """Function that the start adds, by feature."""
+        """Functions of the linear start by feature."""
         return read_start(self.forest["trees"][: self.start_trees])
 
     @property
@@ -97,13 +83,7 @@ class XGBoostModel:
         return [end - self.start_trees for end in ends[self.start_trees :]]
 
     def with_trees(self, start: Mapping[int, Curve], grown: Sequence[Mapping[str, Any]], ends: Sequence[int]) -> bytes:
-        """Return the file with other trees.
-
-        Args:
-            start: functions of the linear start.
-            grown: trees after the start.
-            ends: see `ends`.
-        """
+        """Return the file with another linear start and other grown trees."""
         learner = self.document["learner"]
         first = write_start(start, int(learner["learner_model_param"]["num_feature"]))
         trees = [dict(tree) | {"id": i} for i, tree in enumerate([*first, *grown])]
@@ -147,17 +127,12 @@ class XGBoostFormat(ModelFormat):
             raise ModelError(f"the booster is {name[:40]!r}: only tree models (gbtree, dart) are supported")
         largest = _check_forest(forest, n_features)
         weights = tree_weights(booster)
-        promised = learner["attributes"].get(ATTRIBUTE, "0")
+        claimed, rounds = learner["attributes"].get(ATTRIBUTE, "0"), forest.get("iteration_indptr")
         there = start_trees(forest["trees"]) if weights is None else 0
-        refuse(
-            promised not in ("0", str(there)),
-            f"{ATTRIBUTE} claims {promised[:40]!r} trees of a linear start, the file has {there}",
-        )
-        rounds = list(range(there + 1))
-        refuse(
-            promised != "0" and (forest.get("iteration_indptr") or rounds)[: there + 1] != rounds,
-            f"iteration_indptr does not count each of the {there} trees of a linear start as a round",
-        )
+        if claimed not in ("0", str(there)):
+            raise ModelError(f"{ATTRIBUTE} claims {claimed[:40]!r} trees of a linear start, the file has {there}")
+        if claimed != "0" and rounds and rounds[: there + 1] != list(range(there + 1)):
+            raise ModelError(f"iteration_indptr does not count each of the {there} trees of a linear start as a round")
         weights = None if weights is None else reals(weights, "weight_drop", len(forest["trees"]), largest=_FLOAT32_MAX)
         with np.errstate(over="ignore"):
             total = float(np.sum(largest if weights is None else largest * np.abs(weights)))
@@ -181,12 +156,9 @@ class XGBoostFormat(ModelFormat):
         starts = {model.document["learner"]["learner_model_param"]["base_score"] for model in models}
         if len(starts) > 1:
             raise ParameterError(f"the models have different base scores: {', '.join(sorted(starts))}")
-        divided = zip(models, parts_of(len(models), weights), strict=True)
-        trees = [
-            _divided(tree, parts) for model, parts in divided for tree in model.forest["trees"][model.start_trees :]
-        ]
-        ends = [0]
-        for model in models:
+        trees, ends = [], [0]
+        for model, parts in zip(models, parts_of(len(models), weights), strict=True):
+            trees += [_divided(tree, parts) for tree in model.forest["trees"][model.start_trees :]]
             ends += [ends[-1] + end for end in model.ends[1:]]
         return models[0].with_trees(sum_of_starts([model.start for model in models], weights), trees, ends)
 
@@ -257,10 +229,8 @@ def _base(learner: Mapping[str, Any]) -> float:
             base = np.float32(-np.log(np.float64(np.float32(1.0) / base - np.float32(1.0))))
         elif learner["objective"]["name"] in _LOGARITHMIC:
             base = np.float32(np.log(np.float64(base)))
-    refuse(
-        not np.isfinite(base),
-        f"base_score {text[:40]} is no prediction of {learner['objective']['name'][:40]}",
-    )
+    if not np.isfinite(base):
+        raise ModelError(f"base_score {text[:40]} is no prediction of {learner['objective']['name'][:40]}")
     return float(base)
 
 
@@ -271,17 +241,17 @@ def _column(trees: Sequence[Mapping[str, Any]], key: str, dtype: type[np.generic
 def tree_weights(booster: Mapping[str, Any]) -> Any:
     """Return DART's weights of the trees of a `gradient_booster`; None if absent.
 
-    They are in a booster "dart" around the "gbtree" up to XGBoost 3.2, in the "gbtree" itself in 3.3, and next to its
-    trees since 3.4.
+    XGBoost up to 3.2 stores them in a booster "dart" around the "gbtree", 3.3 in the "gbtree" itself, and later
+    versions next to its trees.
     """
     forest = booster.get("model")
     return booster.get("weight_drop", forest.get("weight_drop") if isinstance(forest, dict) else None)
 
 
 def with_even_leaves(body: bytes) -> bytes | None:
-    """Return an unchecked file that XGBoost wrote with leaves and base in units: see `engines.trees`.
+    """Round the leaves and the base score of an unchecked file that XGBoost wrote, as `Leaves.in_units` does.
 
-    None if scores are not the sum of base and leaves, or if rounding would matter.
+    Return None if scores are not the sum of base and leaves, or if rounding would matter.
     """
     document = json.loads(body)
     learner = document["learner"]
@@ -316,7 +286,7 @@ def _divided(tree: Mapping[str, Any], parts: float) -> dict[str, Any]:
 
 
 def _sets_of(trees: list[Any], first: Int64Array) -> tuple[Int64Array, npt.NDArray[np.uint32], Int64Array]:
-    """Return the nodes with categorical splits, the sets as bits, and the start of each set."""
+    """Return the nodes with categorical splits, their sets as bits, and the start of each set."""
     having = [(tree, begin) for tree, begin in zip(trees, first, strict=True) if "split_type" in tree]
     nothing = np.zeros(0, np.int64)
     owners = np.concatenate([nothing, *(np.array(tree["categories_nodes"], np.int64) + at for tree, at in having)])
@@ -324,10 +294,8 @@ def _sets_of(trees: list[Any], first: Int64Array) -> tuple[Int64Array, npt.NDArr
     highest = np.maximum.reduceat(listed, np.cumsum(sizes) - sizes) if sizes.size else nothing
     set_ptr = np.concatenate([[0], np.cumsum(highest // 32 + 1)]).astype(np.int64)
     # Sets reach only up to their highest category, to save memory.
-    sets = np.zeros(set_ptr[-1], np.uint32)
-    np.bitwise_or.at(
-        sets, np.repeat(set_ptr[:-1], sizes) + listed // 32, np.uint32(1) << (listed % 32).astype(np.uint32)
-    )
+    sets, word = np.zeros(set_ptr[-1], np.uint32), np.repeat(set_ptr[:-1], sizes) + listed // 32
+    np.bitwise_or.at(sets, word, np.uint32(1) << (listed % 32).astype(np.uint32))
     return owners, sets, set_ptr
 
 
@@ -340,7 +308,7 @@ def _get(owner: Mapping[str, Any], key: str, kind: type, where: str = "the model
 
 
 def _number(owner: Mapping[str, Any], key: str, where: str, low: int, high: int = _INT32_MAX) -> int:
-    """Return an integer, which XGBoost writes as text."""
+    """Return an integer that XGBoost writes as text."""
     text = _get(owner, key, str, where)
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and low <= int(text) <= high):
         raise ModelError(f"{where}: {key} is {text[:40]!r}, not a whole number from {low} to {high}")
@@ -355,9 +323,8 @@ def _integers(
         count = len(values) if isinstance(values, list) else "no list"
         raise ModelError(f"{what} has {count} entries, needs {'a list' if length is None else length}")
     refuse(not set(map(type, values)) <= kinds, f"{what} has an entry that is not a whole number")
-    refuse(
-        bool(values) and not low <= min(values) <= max(values) <= high, f"{what} has an entry outside {low} to {high}"
-    )
+    if values and not low <= min(values) <= max(values) <= high:
+        raise ModelError(f"{what} has an entry outside {low} to {high}")
     return np.array(values, dtype=np.int64)
 
 
@@ -374,8 +341,7 @@ def _check_learner(learner: Mapping[str, Any]) -> int:
     targets = _number(param, "num_target", "learner_model_param", 0) if "num_target" in param else 1
     refuse(max(classes, targets) > 1, f"the model has {max(classes, targets)} outputs per document: it is not a ranker")
     base_score = _get(param, "base_score", str, "learner_model_param")
-    try:
-        # A number up to XGBoost 3.0, a list of one number since.
+    try:  # a number up to XGBoost 3.0, a list of one number since
         start = float(base_score.removeprefix("[").removesuffix("]"))
     except ValueError:
         start = math.nan
@@ -385,10 +351,8 @@ def _check_learner(learner: Mapping[str, Any]) -> int:
     for key in ("feature_names", "feature_types"):
         _strings(learner.get(key, []), key, (0, n_features))
     if n_features > _MOST_UNNAMED and not learner.get("feature_names"):
-        raise ModelError(
-            f"num_feature is {n_features:,} but the file has no feature names; without names at most "
-            f"{_MOST_UNNAMED:,} are accepted"
-        )
+        words = f"num_feature is {n_features:,} but the file has no feature names"
+        raise ModelError(f"{words}; without names at most {_MOST_UNNAMED:,} are accepted")
     return n_features
 
 
@@ -421,7 +385,7 @@ def _check_forest(forest: Mapping[str, Any], n_features: int) -> Float64Array:
 
 
 def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> tuple[int, float]:
-    """Check one tree, and return the bits of its categorical splits and its largest leaf magnitude."""
+    """Check a tree, and return the bits of its categorical splits and its largest leaf magnitude."""
     param = _get(tree, "tree_param", dict, where)
     left_children = _get(tree, "left_children", list, where)
     n = _number(param, "num_nodes", where, 1)
@@ -430,18 +394,16 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> tuple[int,
         raise ModelError(f"{where}: num_feature is {param['num_feature']}, the model has {n_features} features")
     _number(param, "size_leaf_vector", where, 0, 1)
 
-    def whole(key: str, low: int, high: int) -> Int64Array:
-        return _integers(tree.get(key), f"{where}: {key}", low, high, n)
-
-    left, right = whole("left_children", -1, n - 1), whole("right_children", -1, n - 1)
-    parents, feature = whole("parents", -1, _INT32_MAX), whole("split_indices", 0, _INT32_MAX)
+    limits = {"left_children": (-1, n - 1), "right_children": (-1, n - 1)}
+    limits |= {"parents": (-1, _INT32_MAX), "split_indices": (0, _INT32_MAX)}
+    left, right, parents, feature = (_integers(tree.get(key), f"{where}: {key}", *of, n) for key, of in limits.items())
     # Booleans up to XGBoost 1.
     default_left = _integers(tree.get("default_left"), f"{where}: default_left", 0, 1, n, {int, bool})
     condition = reals(tree.get("split_conditions"), f"{where}: split_conditions", n)
     for key in ("base_weights", "loss_changes", "sum_hessian"):
         reals(tree.get(key), f"{where}: {key}", n)
 
-    # Count deleted nodes, then check children, features and structure of the others.
+    # Count the deleted nodes, then check children, features and structure of the others.
     leaf = left == -1
     deleted = leaf & (feature == _DELETED) & (default_left == 1)
     alive = ~deleted
@@ -457,10 +419,8 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> tuple[int,
     # Before XGBoost 3.1 the threshold of a categorical split is NaN.
     unknown = np.isnan(condition) & alive & ~by_set
     size = np.abs(condition[alive & leaf])
-    refuse(
-        bool(unknown.any()) or not bool(np.all(size <= _FLOAT32_MAX)),
-        f"{where}: a leaf value or threshold is not finite",
-    )
+    wrong = bool(unknown.any()) or not bool(np.all(size <= _FLOAT32_MAX))
+    refuse(wrong, f"{where}: a leaf value or threshold is not finite")
     return most, float(size.max())
 
 
@@ -486,9 +446,9 @@ def _check_shape(
 
 
 def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np.bool_], where: str) -> int:
-    """Check the categorical splits, and return the number of bits they take.
+    """Check the categorical splits, and return the number of bits that they take.
 
-    Set i of categories is categories[segments[i] : segments[i] + sizes[i]], the split of node nodes[i].
+    The split of node nodes[i] has the categories categories[segments[i] : segments[i] + sizes[i]].
     """
     split_type = _integers(tree.get("split_type"), f"{where}: split_type", 0, 1, n)
     categories = _integers(tree.get("categories"), f"{where}: categories", 0, _MAX_CATEGORY)
@@ -504,7 +464,7 @@ def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np
 
 
 def _check_category_names(cats: Mapping[str, Any], n_features: int) -> None:
-    """Check the categories of each column and their sorted order, in the layout of XGBoost 3.1 and later."""
+    """Check the categories of each column and their sorted order, as XGBoost writes them since 3.1."""
     columns = _get(cats, "enc", list, "cats")
     refuse(len(columns) not in (0, n_features), f"cats describe {len(columns)} columns, the model has {n_features}")
     counts = [_count_categories(column, f"cats of column {i}") for i, column in enumerate(columns)]
@@ -534,5 +494,6 @@ def _count_categories(column: Any, where: str) -> int:
     if kind in _REAL_TYPES:
         reals(values, f"{where}: values", len(values))
     else:
-        _integers(values, f"{where}: values", *_WHOLE_TYPES[kind])
+        limits = np.iinfo(_WHOLE_TYPES[kind])
+        _integers(values, f"{where}: values", int(limits.min), min(int(limits.max), 2**63 - 1))
     return len(values)

@@ -13,27 +13,24 @@ import numpy as np
 from boostrank.engines.trees import StepTree, by_feature, just_above, refuse, write_json
 from boostrank.kernels.curves import Curve, rounded_down
 
-_INT64 = 15  # Value::ValueKind of int64
 _NONE: dict[str, Any] = {"enc": [], "feature_segments": [], "sorted_idx": []}
-_COUNTS_BYTES = [3, 4]
-"""First version that stores lengths in bytes."""
 
 
 def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes | None:
-    """Return an unchecked file that XGBoost wrote with names of categories; None if it cannot store them.
+    """Replace the names of categories in an unchecked file that XGBoost wrote; return None if it cannot store them.
 
     Args:
-        body: model file with trees.
-        names: column -> names of its codes, for all columns with categories; empty: remove the names.
+        names: names of the codes of each column with categories, ASCII text or integers; empty to remove them.
     """
     document = json.loads(body)
     forest = document["learner"]["gradient_booster"].get("model")
-    if forest is None or not all(one is not None and (_is_text(one) or _is_whole(one)) for one in names.values()):
-        return None
     columns = int(document["learner"]["learner_model_param"]["num_feature"])
-    listed = [names.get(i, ()) or () for i in range(columns)] if names else []
+    listed = [names.get(i) or () for i in range(columns)] if names else []
+    encoded = [_encoded(one) for one in listed]
+    if forest is None or None in names.values() or None in encoded:
+        return None
     forest["cats"] = {
-        "enc": [_encoded(one) for one in listed],
+        "enc": encoded,
         "feature_segments": np.cumsum([0, *map(len, listed)]).tolist() if names else [],
         "sorted_idx": [i for one in listed for i in sorted(range(len(one)), key=one.__getitem__)],
     }
@@ -41,17 +38,16 @@ def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes 
 
 
 def names_in(body: bytes) -> dict[int, tuple[Any, ...]]:
-    """Return column -> names of its codes, of a checked file; empty if the version that wrote it garbled them."""
+    """Return the names of the codes of each column of a checked file, unless the version that wrote it garbled them."""
     document = json.loads(body)
     found = {} if _is_garbled(document) else {i: _decoded(one) for i, one in enumerate(_columns(document))}
     return {i: names for i, names in found.items() if names}
 
 
 def readable(body: bytes) -> bytes:
-    """Return the file in a form that XGBoost's reader accepts.
+    """Rewrite a file for XGBoost's reader, which does not decode escaped letters.
 
-    Escaped letters are written out. Garbled names of categories are removed, because a later version that loads and
-    saves the file would mark it with its own version number.
+    Remove garbled names of categories: a later version that saves the file again would claim to have written them.
     """
     if b'"offsets"' not in body and b"\\u" not in body:
         return body
@@ -62,8 +58,9 @@ def readable(body: bytes) -> bytes:
 
 
 def _is_garbled(document: Mapping[str, Any]) -> bool:
+    """Return True for text beyond ASCII from XGBoost before 3.4, which did not store its length in bytes."""
     texts = (one["values"] for one in _columns(document) if "offsets" in one)
-    return document["version"][:2] < _COUNTS_BYTES and any(not 0 <= byte < 128 for text in texts for byte in text)
+    return document["version"][:2] < [3, 4] and any(not 0 <= byte < 128 for text in texts for byte in text)
 
 
 def _columns(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -71,19 +68,12 @@ def _columns(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return list((forest.get("cats") or _NONE)["enc"])
 
 
-def _is_text(names: Sequence[Any]) -> bool:
-    return all(isinstance(name, str) and name.isascii() for name in names)
-
-
-def _is_whole(names: Sequence[Any]) -> bool:
-    return all(type(name) is int and abs(name) < 2**63 for name in names)
-
-
-def _encoded(names: Sequence[Any]) -> dict[str, Any]:
-    if not _is_text(names):
-        return {"type": _INT64, "values": list(names)}
-    ends = np.cumsum([0, *map(len, names)]).tolist() if names else []
-    return {"offsets": ends, "values": list("".join(names).encode())}
+def _encoded(names: Sequence[Any]) -> dict[str, Any] | None:
+    if all(isinstance(name, str) and name.isascii() for name in names):
+        ends = np.cumsum([0, *map(len, names)]).tolist() if names else []
+        return {"offsets": ends, "values": list("".join(names).encode())}
+    whole = all(type(name) is int and abs(name) < 2**63 for name in names)
+    return {"type": 15, "values": list(names)} if whole else None  # 15 is int64 (Value::ValueKind)
 
 
 def _decoded(column: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -99,14 +89,13 @@ _ROOT = 2**31 - 1  # the parent of a root
 
 
 def write_start(curves: Mapping[int, Curve], n_features: int) -> list[dict[str, Any]]:
-    """Return the tree of each function, numbered from 0."""
     return [_tree(number, feature, curve, n_features) for number, (feature, curve) in enumerate(curves.items())]
 
 
 def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str, Any]:
     tree = StepTree.of(curve)
     bounds = [_LOWEST, *np.nextafter(rounded_down(np.array(tree.bounds)), np.float32(np.inf)).tolist()]
-    # Number nodes and leaves (~leaf) anew: XGBoost requires a right child next to the left one.
+    # Renumber nodes and leaves (~leaf), because XGBoost requires a right child next to the left one.
     order, first_child = [0], {}
     place = {0: 0}
     for node, children in enumerate(zip(tree.left, tree.right, strict=True)):
@@ -154,7 +143,7 @@ def start_trees(trees: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _is_start(tree: Mapping[str, Any]) -> bool:
-    """Return True for a first split below all numbers followed by steps without gain."""
+    """Return True for a first split below all numbers that is followed by steps without gain."""
     left, right, condition = tree["left_children"], tree["right_children"], tree["split_conditions"]
     if left[0] < 0 or left[left[0]] >= 0 or float(np.float32(condition[0])) != _LOWEST or any(tree["loss_changes"]):
         return False
@@ -165,7 +154,7 @@ def _is_start(tree: Mapping[str, Any]) -> bool:
 
 
 def read_start(trees: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
-    """Return feature -> the function that the trees of a start add."""
+    """Return the sum of the functions of a start's trees, by feature."""
     return by_feature(map(_read, trees))
 
 
@@ -180,10 +169,7 @@ def _read(tree: Mapping[str, Any]) -> tuple[int, Curve]:
 
 def _in_order(left: Sequence[int], right: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return nodes and leaves from left to right."""
-    nodes: list[int] = []
-    leaves: list[int] = []
-    above: list[int] = []
-    at = 0
+    nodes, leaves, above, at = list[int](), list[int](), list[int](), 0
     while True:
         while left[at] >= 0:
             above.append(at)

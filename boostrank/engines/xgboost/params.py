@@ -1,7 +1,4 @@
-"""XGBoost's parameters, under its own names or LightGBM's (`num_leaves`, `min_sum_hessian_in_leaf`, ...).
-
-Trees grow leaf by leaf, as LightGBM's do.
-"""
+"""XGBoost's parameters, under its own names or LightGBM's. Trees grow leaf by leaf, like LightGBM's."""
 
 from __future__ import annotations
 
@@ -40,26 +37,23 @@ OF_OBJECTIVES = frozenset(
     "lambdarank_normalization lambdarank_num_pair_per_sample lambdarank_pair_method lambdarank_score_normalization "
     "lambdarank_unbiased ndcg_exp_gain".split()
 )
-# Without booster=dart, XGBoost before 3.3 ignores them; later versions train a dart model for three of the five.
+# Without booster=dart, XGBoost before 3.3 ignores them, and later versions train a dart model for three of them.
 OF_DART = {"normalize_type", "one_drop", "rate_drop", "sample_type", "skip_drop"}
 _KNOWN = (
     "colsample_bylevel grow_policy interaction_constraints max_cached_hist_node max_cat_threshold max_cat_to_onehot "
     "max_delta_step max_depth num_parallel_tree sampling_method tree_method"
 )
-_ABOVE_ZERO = ("learning_rate", "subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
-_HESSIAN = "use min_child_weight (with boostrank's objectives one unit of Hessian is one average document)"
-_SAMPLES = "use only subsample (XGBoost samples in every round)"
 REFUSED = {
     name: reason
     for reason, names in {
         # LightGBM's parameters without a counterpart
-        f"XGBoost has none: {_HESSIAN}": "min_data_in_leaf min_child_samples",
-        f"XGBoost has none: {_SAMPLES}": "bagging_freq subsample_freq",
-        # its own
+        "XGBoost has none: use min_child_weight (with boostrank's objectives one unit of Hessian is one average "
+        "document)": "min_data_in_leaf min_child_samples",
+        "XGBoost has none: use only subsample (XGBoost samples in every round)": "bagging_freq subsample_freq",
+        # XGBoost's own parameters
         "a ranker has one score per document": "num_class num_target multi_strategy",
         "scores start at 0 or from start= or init_model=": "base_score boost_from_average",
-        "tree_method selects how trees grow; boostrank only adds trees": "updater updater_seq process_type "
-        "refresh_leaf",
+        "tree_method selects how trees grow; boostrank only adds": "updater updater_seq process_type refresh_leaf",
         "it belongs to booster=gblinear: train linear models with backend='linear'": "feature_selector top_k tolerance "
         "max_row_perbatch",
         "metrics are boostrank's own: pass metric= and eval_at=": "disable_default_eval_metric",
@@ -73,39 +67,31 @@ REFUSED = {
     }.items()
     for name in names.split()
 }
-"""Main name -> reason for the rejection, and the remedy."""
+"""Reason for the rejection, and the remedy, by main name."""
 _NAMES = {
     **{alias: own for own, aliases in _LIGHTGBM.items() for alias in (own, *aliases.split())},
     **{name: name for name in (*_KNOWN.split(), *OF_OBJECTIVES, *OF_DART, *REFUSED)},
 }
 # Prediction at raw score 0, for objectives that transform scores.
-_ZERO = {
-    "binary:logistic": 0.5,
-    "binary:logitraw": 0.5,
-    "reg:logistic": 0.5,
-    "count:poisson": 1.0,
-    "reg:gamma": 1.0,
-    "reg:tweedie": 1.0,
-}
+_ZERO = dict.fromkeys(("binary:logistic", "binary:logitraw", "reg:logistic"), 0.5)
+_ZERO |= dict.fromkeys(("count:poisson", "reg:gamma", "reg:tweedie"), 1.0)
 _RAW = frozenset(
     "binary:hinge rank:map rank:ndcg rank:pairwise reg:absoluteerror reg:pseudohubererror "  # noqa: SIM905
     "reg:quantileerror reg:squarederror reg:squaredlogerror".split()
 )
-# LightGBM's defaults where the engines differ, so that a command means the same on both.
-_DEFAULTS: dict[str, Any] = {"learning_rate": 0.1, "max_leaves": 31, "max_depth": 0, "max_bin": 255, "reg_lambda": 0.0}
 
 
 def translate(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters in XGBoost's names, with the defaults that both engines share here."""
-    out, given_as = PARAMS.main_values(params)
-    for name in _ABOVE_ZERO:
+    """Return parameters in XGBoost's names, with LightGBM's defaults."""
+    out, given_as = Params.check_values(PARAMS, params)
+    for name in ("learning_rate", "subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode"):
         if out.get(name) in (0, "0"):
             raise ParameterError(f"{given_as[name]}=0 would learn nothing: it must be above 0")
     if out.get("max_leaves") == 1:
         raise ParameterError(f"{given_as['max_leaves']}=1: a tree has at least 2 leaves (0: any number)")
     if out.get("max_depth", 0) == -1:  # no limit, in LightGBM's spelling
         out["max_depth"] = 0
-    # XGBoost takes no list for the first; for the second it takes names only if features have names.
+    # XGBoost accepts no list for monotone_constraints, and a list of names for interaction_constraints.
     if not isinstance(out.get("monotone_constraints", {}), Mapping):
         directions = read_directions(out["monotone_constraints"], None)
         out["monotone_constraints"] = f"({','.join(map(str, directions))})" if directions else ""
@@ -124,25 +110,21 @@ def translate(params: Mapping[str, Any]) -> dict[str, Any]:
             raise ParameterError(f"booster={out['booster']!r}: use gbtree or dart")
     if out.get("booster") != "dart" and (dropping := sorted(OF_DART & out.keys())):
         raise ParameterError(f"{given_as[dropping[0]]!r} is a parameter of dart: set booster=dart")
-    defaults = dict(_DEFAULTS)
-    if "max_depth" in out and "max_leaves" not in out:
-        del defaults["max_leaves"], defaults["max_depth"]
-    elif "grow_policy" not in out:
-        defaults["grow_policy"] = "lossguide"
+    defaults: dict[str, Any] = {"learning_rate": 0.1, "max_bin": 255, "reg_lambda": 0.0}
+    if "max_depth" not in out or "max_leaves" in out:
+        defaults |= {"max_leaves": 31, "max_depth": 0, "grow_policy": "lossguide"}
     return defaults | out
 
 
 def base_score(objective: str) -> float:
     """Return the `base_score` at which raw scores start at 0."""
-    if objective not in (*_RAW, *_ZERO):
-        known = [*_RAW, *_ZERO]
+    known = [*_RAW, *_ZERO]
+    if objective not in known:
         raise ParameterError(f"xgboost:{objective} is not a ranking objective.{did_you_mean(objective, known)}")
     return _ZERO.get(objective, 0.0)
 
 
 class XGBoostParams(Params):
-    """XGBoost's `Params`."""
-
     title = "XGBoost"
     of_objectives = OF_OBJECTIVES
     refused = REFUSED
@@ -151,13 +133,9 @@ class XGBoostParams(Params):
     def names(self) -> Mapping[str, str]:
         return _NAMES
 
-    def main_values(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the parameters, and their names as given, under XGBoost's names."""
-        return super().check_values(params)
-
     def check_values(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         translate(params)
-        return self.main_values(params)
+        return super().check_values(params)
 
     def attempt(self, params: dict[str, Any]) -> None:
         rows = xgboost.DMatrix(np.arange(4.0).reshape(-1, 1), np.zeros(4), nthread=1)

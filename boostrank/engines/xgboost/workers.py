@@ -1,4 +1,4 @@
-"""XGBoost on several workers: inside `member`, it bins the rows of all workers and adds up its histograms over them."""
+"""XGBoost on several workers, which bin their rows together and sum their histograms."""
 
 from __future__ import annotations
 
@@ -18,76 +18,70 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import LostContact, TrainRequest
 from boostrank.engines.xgboost.adapter import XGBoost, XGBoostBooster, is_of_connection, last_line, together
 
-# How long a worker waits for the slowest one, which may be reading or compiling. One that dies is noticed at once.
+# Time for the slowest worker, which may be reading or compiling. A worker that dies is noticed at once.
 _PATIENCE_SECONDS = 1800
-# How long it may take until all workers have said hello.
+# Time until all workers have connected.
 _GATHERING_SECONDS = 120
 
 
-class Tracker:
-    """Rendezvous of the workers; open during the whole training.
+@contextlib.contextmanager
+def tracker(workers: int, host: str) -> Iterator[dict[str, Any]]:
+    """Start XGBoost's tracker, through which workers connect, and yield its arguments.
 
     Args:
-        workers: how many will come.
-        host: address of this machine that all of them reach.
+        host: address of this machine that all workers can reach.
 
     Raises:
-        TrainingError: no such address on this machine.
+        TrainingError: this machine does not have the address.
     """
+    try:
+        found = RabitTracker(n_workers=workers, host_ip=host, port=0, timeout=_GATHERING_SECONDS)
+        found.start()
+    except xgboost.core.XGBoostError as error:
+        reason = last_line(error).rpartition("error:")[2].strip()
+        raise TrainingError(f"workers cannot connect at {host}: {reason}") from error
 
-    def __init__(self, workers: int, host: str) -> None:
-        try:
-            self._tracker = RabitTracker(n_workers=workers, host_ip=host, port=0, timeout=_GATHERING_SECONDS)
-            self._tracker.start()
-        except xgboost.core.XGBoostError as error:
-            reason = last_line(error).rpartition("error:")[2].strip()
-            raise TrainingError(f"workers cannot meet at {host}: {reason}") from error
-        self.arguments: dict[str, Any] = dict(self._tracker.worker_args())
-        threading.Thread(target=self._wait, daemon=True).start()
+    def wait() -> None:
+        with contextlib.suppress(xgboost.core.XGBoostError, ValueError, AttributeError):  # AttributeError if closed
+            found.wait_for()
 
-    def close(self) -> None:
-        """Tell those who still wait for the others that they will not come."""
-        with contextlib.suppress(xgboost.core.XGBoostError):  # it was in the middle of listening
-            self._tracker.free()
-
-    def _wait(self) -> None:
-        with contextlib.suppress(xgboost.core.XGBoostError, ValueError, AttributeError):  # the last: closed before
-            self._tracker.wait_for()
+    threading.Thread(target=wait, daemon=True).start()
+    try:
+        yield dict(found.worker_args())
+    finally:
+        with contextlib.suppress(xgboost.core.XGBoostError):  # the tracker was still listening
+            found.free()
 
 
 @contextlib.contextmanager
 def member(peers: Any) -> Iterator[Member]:
-    """Inside, this thread's XGBoost is one of the workers.
+    """Make XGBoost in this thread one of the workers.
 
     Raises:
-        LostContact: the others could not be found, or not be taken leave of.
+        LostContact: the worker could not connect to or disconnect from the others.
     """
-    tracker = Tracker(peers.size, peers.host) if peers.rank == 0 else None
-    try:
-        # Whoever has lost another asks the tracker, which may be gone too, and those that wait for him wait: once.
+    with tracker(peers.size, peers.host) if peers.rank == 0 else contextlib.nullcontext() as own:
+        # A worker that has lost another asks the tracker, which may be gone too, so it retries once.
         names = {"dmlc_task_id": f"{peers.rank:06d}", "dmlc_timeout": _PATIENCE_SECONDS, "dmlc_retry": 1}
-        arguments = peers.share(tracker and tracker.arguments)[0]
+        arguments = peers.share(own)[0]
         context = collective.CommunicatorContext(**arguments, **names)
         with _contact(every=True):
             context.__enter__()
         try:
             yield Member(peers)
         except BaseException:
-            peers.close()  # before the leave-taking, which waits for the others
-            with contextlib.suppress(xgboost.core.XGBoostError):  # they may be gone: what went wrong here says more
+            peers.close()  # first, because disconnecting waits for the others
+            with contextlib.suppress(xgboost.core.XGBoostError):  # the others may be gone; keep the first error
                 context.__exit__()
             raise
         with _contact(every=True):
             context.__exit__()
-        peers.share(None)  # the tracker is needed until all have left
-    finally:
-        if tracker is not None:
-            tracker.close()
+        peers.share(None)  # the tracker is needed until all workers have disconnected
 
 
 @contextlib.contextmanager
 def _contact(*, every: bool = False) -> Iterator[None]:
-    """An error of XGBoost's own in here is `LostContact` where it comes from the workers' connection; or every one."""
+    """Convert XGBoost's errors of the connection, or with `every` all its errors, to `LostContact`."""
     try:
         yield
     except xgboost.core.XGBoostError as error:
@@ -97,18 +91,15 @@ def _contact(*, every: bool = False) -> Iterator[None]:
 
 
 class Member(XGBoost):
-    """XGBoost on one of several workers.
-
-    Args:
-        peers: the workers.
-    """
+    """XGBoost on one of the workers `peers`."""
 
     def __init__(self, peers: Any) -> None:
         self._peers = peers
         self._start: XGBoostBooster | None = None
 
     def _dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
-        data = replace(data, queries=replace(data.queries, weights=data.queries.each_weight))  # others may have weights
+        # Other workers may have weights.
+        data = replace(data, queries=replace(data.queries, weights=data.queries.each_weight))
         with _contact():
             return super()._dataset(data, params, reference=reference, weights=weights)
 
@@ -116,7 +107,7 @@ class Member(XGBoost):
         gradient = request.gradient
 
         def in_step(scores: npt.NDArray[Any], matrix: Any, round: int) -> Any:
-            """Return the gradient. XGBoost's own sums begin only after it has succeeded on all workers."""
+            """Return the gradient after it has succeeded on all workers, because XGBoost then sums over them."""
             assert gradient is not None
             found = gradient(scores, matrix, round)
             self._peers.share(None)
@@ -126,7 +117,7 @@ class Member(XGBoost):
             return super().train(replace(request, gradient=gradient and in_step))
 
     def so_far(self, model: Any) -> bytes:
-        """Return the model file of the rounds so far, from what a callback has as `model`."""
+        """Return the model file of the completed rounds, from the `model` of a callback."""
         return together(self._start, XGBoostBooster(model.booster)).to_bytes()
 
     def _begin(self, request: TrainRequest, start: XGBoostBooster) -> None:
