@@ -107,13 +107,13 @@ def converted(calls: Sequence[Call]) -> list[str]:
 
 def theme(*, dark: bool = False) -> dict[str, Any]:
     """Return the shared Vega-Lite `config`."""
-    light_colours = ("#1c2024", "#60666d", "#d9dde1", "#ffffff", "#f1f2f4")
-    dark_colours = ("#e6e8ea", "#9ba1a8", "#363b41", "#15181b", "#2b3036")
-    text, faint, line, back, middle = dark_colours if dark else light_colours
-    main, size = COLOURS["main"], {"labelFontSize": 12, "titleFontSize": 12}
+    light_colours = ("#1c2024", "#60666d", "#d9dde1", "#ffffff")
+    dark_colours = ("#e6e8ea", "#9ba1a8", "#363b41", "#15181b")
+    text, faint, line, back = dark_colours if dark else light_colours
     lines = {"gridColor": line, "domainColor": line, "tickColor": line, "gridOpacity": 0.7}
-    plain = size | {"titleColor": faint, "titleFontWeight": "normal"}
+    plain = {"labelFontSize": 12, "titleFontSize": 12, "titleColor": faint, "titleFontWeight": "normal"}
     symbols = {"symbolType": "circle", "symbolOpacity": 1}
+    place = {"orient": "top", "offset": 8, "labelLimit": 260, "titleLimit": 400}
     return {
         "background": back,
         "padding": 2,
@@ -124,25 +124,14 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
         # Vega's default is one tick every 40 pixels.
         "axisXQuantitative": {"tickCount": {"expr": "clamp(ceil(width / 80), 3, 12)"}},
         "axisBand": {"grid": False, "domain": False, "ticks": False, "labelPadding": 6},
-        "legend": plain
-        | symbols
-        | {"orient": "top", "labelColor": text, "offset": 8, "labelLimit": 260, "titleLimit": 400},
-        "header": size | {"labelColor": text, "titleColor": faint},
-        "title": {"color": text, "fontSize": 13, "anchor": "start"},
-        "mark": {"color": main},
-        "bar": {"color": main},
-        "line": {"color": main, "strokeWidth": 2},
-        "point": {"color": main, "filled": True, "size": 36, "opacity": 0.9},
-        "circle": {"color": main, "opacity": 0.75},
+        "legend": plain | symbols | place | {"labelColor": text},
+        "mark": {"color": COLOURS["main"]},
+        "line": {"strokeWidth": 2},
+        "point": {"filled": True, "size": 36, "opacity": 0.9},
+        "circle": {"opacity": 0.75},
         "rule": {"color": faint},
         "text": {"color": text, "fontSize": 12},
-        "range": {
-            "category": CATEGORY,
-            "diverging": [COLOURS["bad"], middle, main],
-            "heatmap": [middle, main],
-            "ramp": [middle, main],
-            "ordinal": ["#9bbfe3", "#6f9fd1", "#3b7fc4", "#2a62a0", "#1e4a7d"],
-        },
+        "range": {"category": CATEGORY},
     }
 
 

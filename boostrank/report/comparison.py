@@ -366,9 +366,8 @@ def _outcome(
     if not condition.anywhere:
         found = metrics[condition.metric]
         return ConditionOutcome(condition, condition.holds(found.mean, found.p))
-    where = tuple(
-        f"{s.kind} {s.segment}" for s in segments if s.metric == condition.metric and condition.holds(s.mean, s.p_holm)
-    )
+    measured = (s for s in segments if s.metric == condition.metric)
+    where = tuple(f"{s.kind} {s.segment}" for s in measured if condition.holds(s.mean, s.p_holm))
     return ConditionOutcome(condition, bool(where), where)
 
 

@@ -169,8 +169,7 @@ def explain(
             old, new = (None if parts is None else float(parts.get(name, nothing)[i]) for parts in lifts)
             if old or new:
                 fell_value, rose_value = value[i].tolist()
-                row = {"feature": name, "fell": fell_value, "rose": rose_value, "old": old, "new": new}
-                changes.append(row)
+                changes.append({"feature": name, "fell": fell_value, "rose": rose_value, "old": old, "new": new})
         changes.sort(key=lambda c: -abs((c["new"] or 0.0) - (c["old"] or 0.0)))
         swaps.append(Inversion(fell, rose, margins[0][i], margins[1][i], tuple(changes[:_FEATURES])))
     return swaps, notes

@@ -85,6 +85,7 @@ class Context:
     results: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.workers = resolve_threads(self.threads)
         self.metrics = Metric.all_of(self.metrics)
         self.conventions = Conventions.of(self.conventions)
         first = headline([name for metric in self.metrics for name in metric.names])
@@ -129,11 +130,6 @@ class Context:
     def negligible(self) -> float:
         """Largest negligible difference of the metric."""
         return (self.matters or {}).get(self.metric) or NEGLIGIBLE
-
-    @property
-    def workers(self) -> int:
-        """Number of threads."""
-        return resolve_threads(self.threads)
 
 
 def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
@@ -264,10 +260,12 @@ def page_of(template: str, title: str, sections: Mapping[str, tuple[str, str]], 
         sections: mapping from a block to the title and the short name of its section.
     """
     drawn: list[Any] = []
-    blocks = {name: block(template, name, drawn=drawn, **values) for name in ("heading", "summary", *sections)}
-    heading, summary = blocks.pop("heading"), blocks.pop("summary")
-    made = [PageSection(name, title, blocks[name], short) for name, (title, short) in sections.items()]
-    return page(title, made, heading=heading, summary=summary, drawn=drawn)
+
+    def part(name: str) -> Markup:
+        return block(template, name, drawn=drawn, **values)
+
+    made = [PageSection(name, title, part(name), short) for name, (title, short) in sections.items()]
+    return page(title, made, heading=part("heading"), summary=part("summary"), drawn=drawn)
 
 
 def is_page(path: str | PathLike[str]) -> bool:

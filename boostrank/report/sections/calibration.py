@@ -65,12 +65,8 @@ def _parts(found: Calibration) -> dict[str, Any]:
     return {"chart": Chart("calibration-reliability", frame, drawn.properties(height=300))}
 
 
-SPEC = Section(
-    "calibration",
-    "Calibration",
-    calibration,
-    _parts,
-    place=55,
-    after=("learning",),
-    applies=lambda c: c.model.info.calibration is not None,
-)
+def _applies(c: Context) -> bool:
+    return c.model.info.calibration is not None
+
+
+SPEC = Section("calibration", "Calibration", calibration, _parts, place=55, after=("learning",), applies=_applies)

@@ -9,7 +9,6 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.clicks.estimation import NONSENSE, CurveCheck, check_propensities, estimate_propensities
 from boostrank.clicks.gate import ClickGate, Judged, gate, moved_share, shown_at_the_top
@@ -100,8 +99,13 @@ def click_data(c: Context) -> ClickData:
     curve, origin, check = _curve(rows, data.queries, c.propensities, learnt)
     with warnings.catch_warnings():  # a note reports positions without a propensity
         warnings.simplefilter("ignore", DataWarning)
-        used = rows.up_to(curve)
-        against = None if previous is None else _against(c, log, curve, previous)
+        used, against = rows.up_to(curve), None
+        if previous is not None:
+            both = (data.in_input_order(np.asarray(one, np.float64)) for one in (previous[1], scores))
+            try:
+                against = Against(previous[0], gate(Judged(data, log, curve, *both), k=TOP, seed=c.seed), "")
+            except BoostrankError as error:
+                against = Against(previous[0], None, str(error))
     if not used.clicks.any():
         raise DataError("all clicks of the log are at positions without a propensity")
     return ClickData(
@@ -181,15 +185,6 @@ def _notes(log: ClickLog, used: ClickLog, curve: Propensities) -> list[str]:
             f"The propensities of {vague:,} positions are unreliable: they are uncertain by a factor of 2.7 or more."
         )
     return notes
-
-
-def _against(c: Context, log: ClickLog, curve: Propensities, previous: tuple[str, npt.ArrayLike]) -> Against:
-    name, old = previous[0], np.asarray(previous[1], np.float64)
-    scores = (c.data.in_input_order(one) for one in (old, c.scores))
-    try:
-        return Against(name, gate(Judged(c.data, log, curve, *scores), k=TOP, seed=c.seed), "")
-    except BoostrankError as error:
-        return Against(name, None, str(error))
 
 
 def _parts(found: ClickData) -> dict[str, Any]:

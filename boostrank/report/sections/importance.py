@@ -392,30 +392,23 @@ def _parts(found: Importance) -> dict[str, Any]:
         "clustered": sum(len(cluster.features) for cluster in found.clusters),
         "first": next(used.itertuples(), None),
         "shown": len(top),
-        "losses": _top_losses(top, found.metric) if len(used) else None,
-        "gains": _top_gains(top) if len(used) else None,
+        "charts": _charts(top, found.metric) if len(top) else [],
         "features": list(frame.itertuples()),
         "scale": (min(0.0, frame["low"].min()), max(0.0, frame["high"].max()) or 1.0),
     }
 
 
-def _chart(frame: pd.DataFrame) -> Any:
+def _charts(frame: pd.DataFrame, metric: str) -> list[Chart]:
+    """Draw losses and shares of gain, coloured by verdict."""
     here = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if (frame["verdict"] == verdict).any()}
     colours = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=[*here], range=[*here.values()]))
     loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
     tips = tooltips("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain", "gain_rank:Q d rank by gain")
-    return alt.Chart(frame).encode(y=alt.Y("feature:N", sort=None, title=None), color=colours, tooltip=tips)
-
-
-def _top_losses(frame: pd.DataFrame, metric: str) -> Chart:
-    drawn = ranges(_chart(frame), f"loss of {metric}", "loss")
-    return Chart("importance-loss", frame, drawn.properties(height=_LINE * len(frame) + 10))
-
-
-def _top_gains(frame: pd.DataFrame) -> Chart:
-    x = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format=SHARE))
-    bars = _chart(frame).mark_bar(height=11, opacity=0.75).encode(x=x)
-    return Chart("importance-gain", frame, bars.properties(height=_LINE * len(frame) + 10))
+    base = alt.Chart(frame).encode(y=alt.Y("feature:N", sort=None, title=None), color=colours, tooltip=tips)
+    share = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format=SHARE))
+    bars = base.mark_bar(height=11, opacity=0.75).encode(x=share)
+    drawn = {"importance-loss": ranges(base, f"loss of {metric}", "loss"), "importance-gain": bars}
+    return [Chart(name, frame, one.properties(height=_LINE * len(frame) + 10)) for name, one in drawn.items()]
 
 
 SPEC = Section("importance", "Feature importance", measured, _parts, place=20, short="Features")

@@ -23,7 +23,7 @@ from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.metric import BoundMetrics
 from boostrank.report.charts import Chart, alt, lines, stretched, whole
-from boostrank.report.result import Columns, Result, joined, pandas
+from boostrank.report.result import Columns, Result, pandas
 from boostrank.report.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
 from boostrank.report.section import Context, Section
 from boostrank.report.segments import amount_with_interval, means_over_queries
@@ -128,18 +128,13 @@ def learning(c: Context) -> Learning:
     part = data.sample(wanted, c.seed)
     prefixes, queries, scores = _prefixes(c, trees, part)
     before = model.info.rounds_before
-    history = joined(
-        [
-            {
-                "dataset": [dataset] * len(values),
-                "metric": [metric] * len(values),
-                "round": np.arange(before + 1, before + 1 + len(values)),
-                "value": np.array(values, dtype=np.float64),
-            }
-            for dataset, metrics in model.evals_result.items()
-            for metric, values in metrics.items()
-        ]
-    )
+    rows = [
+        (dataset, metric, before + number, float(value))
+        for dataset, metrics in model.evals_result.items()
+        for metric, values in metrics.items()
+        for number, value in enumerate(values, 1)
+    ]
+    history = dict(zip(("dataset", "metric", "round", "value"), zip(*rows, strict=True), strict=True)) if rows else {}
     notes = []
     if not history:
         notes.append("The model file has no record of its training, so only the curve on these data is shown.")

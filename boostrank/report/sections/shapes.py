@@ -337,9 +337,7 @@ def accumulated_local_effects(
         edges.append(ends)
         if ends.size > 1:
             place[:, c] = np.where(lost[:, c], 0, np.maximum(np.searchsorted(ends, values[:, c].astype(np.float64)), 1))
-    # Compute the local effects, and the effects of missing values for features that are missing in some rows.
-    gone = np.flatnonzero(lost.any(axis=0) & ~lost.all(axis=0))
-    change, to_missing = _walk(scorer, rows, values, edges, place, gone, threads, progress)
+    change, to_missing = _walk(scorer, rows, values, edges, place, threads, progress)
     constant = set(rows.constant_within_queries(threads).tolist())
     queries = rows.data.queries
     # Count how often each query is drawn, float64[_RESAMPLES, Q].
@@ -385,12 +383,13 @@ def _walk(
     values: Float32Array,
     edges: list[Float64Array],
     place: npt.NDArray[np.int16],
-    gone: Int64Array,
     threads: int,
     progress: DocumentProgress | None,
 ) -> tuple[Float64Array, dict[int, Float64Array]]:
-    """Return the local effects, float64[n, c], and the effects of removing the values of each column in `gone`."""
+    """Return the local effects, float64[n, c], and the effects of removing values from columns that lack some."""
     n, c = values.shape
+    lost = np.isnan(values)
+    gone = np.flatnonzero(lost.any(axis=0) & ~lost.all(axis=0))
     change = np.zeros((n, c))
     to_missing = {int(at): np.zeros(n) for at in gone}
 
