@@ -44,7 +44,7 @@ metric_kernel = entry_point(METRIC_SIGNATURE)
 """Decorator of a metric's kernel."""
 
 WHOLE_LIST = np.iinfo(np.int64).max
-"""Cut-off beyond every list."""
+"""A cut-off beyond the end of every list."""
 
 Grades = Callable[[Float64Array, Conventions], Float64Array]
 Weights = Callable[[int, Conventions], Float64Array]

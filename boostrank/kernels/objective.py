@@ -67,7 +67,7 @@ ARRAYS = (
 
 
 class Query(NamedTuple):
-    """One query as a kernel sees it."""
+    """The arrays of one query, as a kernel takes them."""
 
     scores: Float64Array
     gains: Float64Array
@@ -214,13 +214,13 @@ def check_arguments(kernel: Kernel) -> None:
 
 
 Prepare = Callable[[Float64Array, Float64Array, Int64Array, ParamValues], Constants]
-"""(labels, gains, ptr, parameters) -> constants per document, float64[N, d], and per query, float64[Q, c].
+"""Function of labels, gains, ptr and parameters, called once per data set.
 
-It is called once per data set.
+It returns constants per document, float64[N, d], and per query, float64[Q, c].
 """
 
 GAIN_WEIGHTS, LOSS_WEIGHTS = "gain", "loss"
-"""What the weight of a document multiplies."""
+"""Effects of the weight of a document; see `ObjectiveSpec.document_weights`."""
 
 Settled = Callable[[Mapping[str, Any], int], int]
 
@@ -299,7 +299,7 @@ class ObjectiveSpec:
                 raise ParameterError(f"{self.name}: its kernel declares different parameters")
 
     def encode(self, values: Mapping[str, Any], round: int, loss: bool = True) -> Float64Array:
-        """Return `params` as the kernel reads them at a 0-based round, and whether it computes the loss."""
+        """Return the numbers that the kernel reads in a round, from 0: parameters, the seed, and `loss` if declared."""
         numbers = [p.encode(values[p.name]) for p in self.params]
         if any(p.name == SEED.name for p in self.params):
             numbers.append(round_seed(int(values[SEED.name]), round))

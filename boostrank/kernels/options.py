@@ -110,7 +110,7 @@ _NOISE_SEED = 1 << 40
 
 
 class Composition(NamedTuple):
-    """Options of one round, as compiled code reads them.
+    """Options of one round, in the form that compiled code takes.
 
     `noise` and `normalize` are indices in the choices of `SCORE_NOISE` and `NORMALIZE_QUERY`.
     """

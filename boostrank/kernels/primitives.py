@@ -31,7 +31,7 @@ _MANTISSA, _BITS_OF_2_52 = (1 << 52) - 1, 1075 << 52
 _EXPONENT_OFFSET = 2.0**52 + 1023.0
 
 LARGEST = 1.7976931348623157e308
-"""Value of a difference of scores that overflows."""
+"""The value that replaces a difference of scores that overflows."""
 LARGEST_LOSS = 1e300
 """Limit of a loss, so that sums over queries stay finite."""
 
@@ -80,7 +80,7 @@ def bounded(loss: float) -> float:
 
 @inline
 def origin(scores: Float64Array) -> float:
-    """Return the middle of descending scores, or 0 if differences overflow; without it, an offset costs no digits."""
+    """Return the middle of descending scores, to be subtracted from them, or 0 if differences overflow."""
     n = scores.shape[0]
     return scores[n // 2] if scores[0] - scores[n - 1] < math.inf else 0.0
 

@@ -1,4 +1,4 @@
-"""What objectives share: parameters, constants of a query, binary relevance, softmax and squared error."""
+"""Parameters and functions that objectives share: constants, binary relevance, softmax and squared error."""
 
 from __future__ import annotations
 
