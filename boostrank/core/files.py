@@ -148,7 +148,7 @@ def _locked(lock_file: str) -> int | None:
 AnyPath = str | PathLike[str]
 
 _RECORD = ".meta.json"
-READ_BESIDE = (".query", ".group", ".weight", _RECORD)
+SIDECARS = (".query", ".group", ".weight", _RECORD)
 """Suffixes of sidecar files that are read together with a file."""
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 LONGEST_LINE = 1 << 16
@@ -156,7 +156,7 @@ LONGEST_LINE = 1 << 16
 _MOST_OF_A_STREAM = 1 << 28
 
 
-def beside(path: str, endings: Iterable[str] = READ_BESIDE) -> list[str]:
+def sidecar_paths(path: str, endings: Iterable[str] = SIDECARS) -> list[str]:
     """Return the possible sidecar paths of a file; those of `data.txt.gz` include those of `data.txt`."""
     stems = [path, *(path.removesuffix(packed) for packed in _PACKED if path.endswith(packed))]
     return [stem + ending for stem in stems for ending in endings]
@@ -223,7 +223,7 @@ def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
     folder = os.path.dirname(target)
     with _failing_as_training_error(path, "its old content, if any, is untouched"):
         mode = _mode_of_regular_file(target)
-        descriptor, temporary = _create_beside(target)
+        descriptor, temporary = _create_temporary(target)
         try:
             # The duplicate keeps the lock after the descriptor is closed. Windows has no locks and cannot rename open
             # files.
@@ -263,7 +263,7 @@ def check_writable(path: AnyPath, *, streams: bool = False) -> None:
     try:
         if _mode_of_regular_file(target) is not None and not os.access(target, os.W_OK):
             raise PermissionError(errno.EACCES, "the file is read-only")
-        descriptor, temporary = _create_beside(target)
+        descriptor, temporary = _create_temporary(target)
         os.close(descriptor)
         os.unlink(temporary)
     except OSError as error:
@@ -280,7 +280,7 @@ def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
         return
     for given in (os.fspath(one) for one in inputs):
         files = [given] if os.path.exists(given) else glob.glob(given, recursive=True)
-        read = [*files, *(name for file in files for name in (*beside(file), record_path(file)))]
+        read = [*files, *(name for file in files for name in (*sidecar_paths(file), record_path(file)))]
         if any(os.path.isfile(file) and os.path.samefile(file, output) for file in read):
             raise InputError(
                 f"{os.fspath(output)}: is read by this command ({given}) and would be overwritten: choose another file"
@@ -336,7 +336,7 @@ def _mode_of_regular_file(target: str) -> int | None:
     return stat.S_IMODE(mode)
 
 
-def _create_beside(target: str) -> tuple[int, str]:
+def _create_temporary(target: str) -> tuple[int, str]:
     """Create a temporary file in the target's folder, with default permissions (mkstemp's are private)."""
     folder, name = os.path.split(target)
     while True:

@@ -80,16 +80,12 @@ class Param:
         Raises:
             ParameterError: the value has another type or is out of range. The message gives the allowed range.
         """
-        if self.kind == "switch":
+        if self.kind in ("switch", "choice"):
+            words: Mapping[str, Value] = _SWITCH if self.kind == "switch" else {one: one for one in self.choices}
             word = str(value).strip().lower()
-            if word not in _SWITCH:
-                raise ParameterError(f"{self.name}={value!r} is neither true nor false")
-            return _SWITCH[word]
-        if self.kind == "choice":
-            word = str(value).strip().lower()
-            if word not in self.choices:
+            if word not in words:
                 raise ParameterError(f"{self.name}={value!r} is not one of {self.range}")
-            return word
+            return words[word]
         if isinstance(value, str) and (word := value.strip().lower()) in dict(self.levels):
             return dict(self.levels)[word]
         try:

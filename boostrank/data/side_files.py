@@ -12,7 +12,7 @@ import re
 import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError, InputError
-from boostrank.core.files import beside, read_text
+from boostrank.core.files import read_text, sidecar_paths
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import with_weights
@@ -29,7 +29,7 @@ def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
     """Return the first existing file with one of the suffixes, for `data.txt.gz` also after `data.txt`; else None."""
     if path is None:
         return None
-    found = next(filter(os.path.lexists, beside(path, suffixes)), None)
+    found = next(filter(os.path.lexists, sidecar_paths(path, suffixes)), None)
     if found is not None and not os.path.isfile(found):
         kind = "not a regular file" if os.path.exists(found) else "a broken link"
         raise InputError(f"{found} would be read with {path}, but is {kind}; fix or remove it")

@@ -81,7 +81,8 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Flo
 
     Args:
         forest: trees, without a separate start.
-        most_rows: maximum number of rows, besides 256 MB. The splits of larger models are sampled, with a fixed seed.
+        most_rows: maximum number of rows, which take at most 256 MB. The splits of larger models are sampled with a
+            fixed seed.
         resolution: float64[M], minimum distance of the rows from each threshold; None: 0.
     """
     rng = np.random.default_rng(0)

@@ -49,7 +49,7 @@ def test_values_take_the_type_of_the_default(param, given, value):
         (K, 2.5, "not a whole number"),
         (K, "inf", "not a whole number"),
         (K, 10**400, "not a number"),
-        (SWITCH, "perhaps", "neither true nor false"),
+        (SWITCH, "perhaps", r"true \| false"),
         (CHOICE, "softmax", r"softplus \| tangent"),
         (BLEND, 1.5, r"log \| linear \| 0 to 1"),
         (BLEND, "steep", r"log \| linear"),
