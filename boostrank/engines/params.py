@@ -1,4 +1,4 @@
-"""Engine parameters: those of single features, trial runs, and the number of threads."""
+"""Parameters of engines: parsing, trial runs, and the number of threads."""
 
 from __future__ import annotations
 

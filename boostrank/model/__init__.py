@@ -1,1 +1,1 @@
-"""Models: scores, files and provenance. Nothing here trains."""
+"""Models: scores, files and provenance."""

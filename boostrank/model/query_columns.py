@@ -70,9 +70,6 @@ class WithinQuery:
         Args:
             base: number of the first feature in its file; None for arrays.
             unused: features that trees cannot split as numbers.
-
-        Raises:
-            ParameterError: unknown, repeated or unused features; a feature with the name of a new column.
         """
         if not self.kinds:
             return None
@@ -184,11 +181,7 @@ class WithinColumns:
         return self.rows(some, index, threads)[index.ptr[number] + rows - every.queries.ptr[owners]]
 
     def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
-        """Append the columns to float32[N, d], dense, CSR or on disk; ranks make sparse features dense.
-
-        Raises:
-            DataError: the result would not fit in memory.
-        """
+        """Append the columns to float32[N, d], dense, CSR or on disk; ranks may make sparse features dense."""
         if is_on_disk(features):
             return RowsWithin(features, queries, self, threads)
         is_sparse, (rows, d), m = sparse.issparse(features), features.shape, len(self.added)

@@ -1,4 +1,4 @@
-"""LightGBM as an engine: data sets, training, and the work of each round."""
+"""LightGBM engine: models, data sets, training, and the seeds of each round."""
 
 from __future__ import annotations
 

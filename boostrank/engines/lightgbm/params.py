@@ -1,4 +1,4 @@
-"""LightGBM's parameters: rejected names, parameters of single features, and restrictions."""
+"""LightGBM's parameters."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from boostrank.data.store import Entry, Origin, entry_name
 
 _FLOAT32, _INT32 = 0, 2  # C_API_DTYPE_*
 ZERO = float(np.float32(1e-35))
-"""LightGBM's kZeroThreshold: its samples leave out smaller magnitudes."""
+"""Magnitude up to which LightGBM treats values as zero (kZeroThreshold)."""
 
 
 def parameter_names() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""XGBoost as an engine: data sets, training, and the work of each round. Scores start at 0."""
+"""XGBoost engine: models, data sets and training. Scores start at 0."""
 
 from __future__ import annotations
 
@@ -331,7 +331,7 @@ def _check_resumed(booster: Any, train: Any, snapshot: Snapshot) -> None:
 
 @dataclass
 class _Model(Resettable):
-    """Model of callbacks: a booster and its training set."""
+    """Model that callbacks receive, which is a booster with its training set."""
 
     booster: Any
     train: Any
@@ -362,7 +362,7 @@ def last_line(error: Exception) -> str:
 
 
 class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
-    """Iterator that passes features to XGBoost in dense pieces; in sparse ones, absent entries would be missing.
+    """Iterator that passes features to XGBoost in dense pieces, because it treats absent entries as missing.
 
     Args:
         types: type of each column; None if all are numbers.

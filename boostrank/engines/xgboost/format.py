@@ -221,7 +221,7 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
 
 
 def _base(learner: Mapping[str, Any]) -> float:
-    """Return the base score as a raw score; the file holds a prediction, which some objectives transform."""
+    """Return the base score as a raw score; the file stores a prediction, which some objectives transform."""
     text = learner["learner_model_param"]["base_score"].removeprefix("[").removesuffix("]")
     base = np.float32(float(text))
     with np.errstate(all="ignore"):

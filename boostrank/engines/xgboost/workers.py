@@ -26,14 +26,7 @@ _GATHERING_SECONDS = 120
 
 @contextlib.contextmanager
 def tracker(workers: int, host: str) -> Iterator[dict[str, Any]]:
-    """Start XGBoost's tracker, through which workers connect, and yield its arguments.
-
-    Args:
-        host: address of this machine that all workers can reach.
-
-    Raises:
-        TrainingError: this machine does not have the address.
-    """
+    """Start XGBoost's tracker, through which workers connect to this machine, and yield its arguments."""
     try:
         found = RabitTracker(n_workers=workers, host_ip=host, port=0, timeout=_GATHERING_SECONDS)
         found.start()
