@@ -145,11 +145,7 @@ def metrics_of_block(
 def contributions_by_query(
     model: RankingModel, data: RankingDataset, queries: Int64Array, threads: int, progress: Progress
 ) -> Iterator[tuple[slice, Int64Array, Float64Array]]:
-    """Yield TreeSHAP contributions of the documents of some queries, a few queries at a time.
-
-    Yields:
-        A slice of `queries`, the rows of their documents, and the contributions, float64[n, d].
-    """
+    """Yield slices of `queries`, the rows of their documents, and their TreeSHAP contributions, float64[n, d]."""
     index, rows = data.queries.take(queries)
     cuts = np.searchsorted(index.ptr, np.arange(_EXPLAINED_AT_A_TIME, rows.size, _EXPLAINED_AT_A_TIME))
     for first, last in pairwise(np.unique(np.concatenate([[0], cuts, [queries.size]])).tolist()):

@@ -76,11 +76,7 @@ class Learning(Result):
         return int(self.prefixes["rounds"][-1])
 
     def enough(self, *, sure: bool = True) -> int:
-        """Return the first point after which no point loses more than `negligible`.
-
-        Args:
-            sure: whether the intervals must exclude the loss, instead of the means.
-        """
+        """Return the first point after which no point loses more than `negligible`, by the intervals or the means."""
         lost = self.prefixes["lost_high" if sure else "lost"]
         matters = np.flatnonzero(~(lost[:-1] <= self.negligible))
         return int(matters[-1]) + 1 if matters.size else 0

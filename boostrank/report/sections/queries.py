@@ -174,23 +174,19 @@ def _parts(found: QueryValues) -> dict[str, Any]:
     parts = found.rows("parts")
     named = [[part for part in parts if part["kind"] == kind] for kind in dict.fromkeys(found.parts["kind"])]
     values = found.values[~np.isnan(found.values)]
+    counts, edges = np.histogram(values, bins=_BINS, range=(0.0, max(1.0, float(values.max()))))
+    frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts})
     certain = [part for part in parts if not math.isnan(part["low"])]
     return {
         "values": values,
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=lambda part: part["mean"]) if len(certain) > 1 else None,
         "perfect": Metric.parse(found.metric).spec.upper == 1.0,
-        "histogram": _histogram(found.metric, values),
+        "histogram": Chart("queries-values", frame, histogram(frame, found.metric, "queries", ".2f")),
         "kinds": [(n, _by_part(found.metric, n, i)) for i, n in enumerate(named, 1) if len(n) > 1],
         "most": _MOST_DRAWN,
         "lists": [block("queries.html", "list", query=w, number=i, top=_TOP) for i, w in enumerate(found.worst, 1)],
     }
-
-
-def _histogram(metric: str, values: Float64Array) -> Chart:
-    counts, edges = np.histogram(values, bins=_BINS, range=(0.0, max(1.0, float(values.max()))))
-    frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts})
-    return Chart("queries-values", frame, histogram(frame, metric, "queries", ".2f"))
 
 
 def _by_part(metric: str, named: Sequence[dict[str, Any]], number: int) -> Chart:
