@@ -32,13 +32,22 @@ class ColumnarSource(TableSource):
     def open_file(self, one: OneSource, max_bytes: int | None) -> ColumnarFile:
         if not isinstance(one, (str, os.PathLike)) or one == "-" or (os.path.exists(one) and not os.path.isfile(one)):
             name = "<stdin>" if one == "-" else str(getattr(one, "name", one))
-            raise FileFormatError("such files need random access: save it to disk first", file=name)
+            raise FileFormatError("such files need random access; save the file to disk", file=name)
         return ColumnarFile(os.fspath(one), max_bytes)
 
     def begin(self, file: ColumnarFile) -> None:
         pa, reading = arrow(), self.reading
         try:
-            _check_magic(file.handle, file.name, self)
+            head = bytes(file.handle.read(8))
+            file.handle.seek(0)
+            found = format_by_magic(head)
+            if head.startswith(_FEATHER_1):
+                words = "the file is Feather of version 1, which is not supported; save it as version 2"
+                raise FileFormatError(words, file=file.name)
+            if found is None:
+                raise FileFormatError(f"the file is not a {self.name} file: wrong magic number", file=file.name)
+            if found.source is not type(self):
+                raise FileFormatError(f"this is a {found.name} file; use --format {found.name}", file=file.name)
             file.header, file.rows, file.batches = self.open_batches(file.handle)
             schema, names = file.header, file.header.names
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -146,19 +155,6 @@ class ColumnarFile(File):
         """Close the file and release the memory of its batches."""
         self.handle.close()
         arrow().default_memory_pool().release_unused()
-
-
-def _check_magic(file: Any, name: str, source: ColumnarSource) -> None:
-    """Refuse a file of another format."""
-    head = bytes(file.read(8))
-    file.seek(0)
-    found = format_by_magic(head)
-    if head.startswith(_FEATHER_1):
-        raise FileFormatError("Feather files of version 1 are not supported; save it as version 2", file=name)
-    if found is None:
-        raise FileFormatError(f"not a {source.name} file: wrong magic number", file=name)
-    if found.source is not type(source):
-        raise FileFormatError(f"this is a {found.name} file; use --format {found.name}", file=name)
 
 
 def _of_pandas(schema: Any) -> dict[str, dict[str, Any]]:

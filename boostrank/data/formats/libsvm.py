@@ -402,26 +402,21 @@ class LibsvmSource(Source):
         if space is not None:
             columns = self._width(space)
             if base == 0 and not has_zero and top == columns and reading.zero_based == "auto":
+                words = f"no row has feature 0, but this one has feature {top}, one past the last of the training data"
+                mend = "the file seems to be 1-based; if it is not, use --zero-based true"
                 file, line = totals.place(line)
-                words = (
-                    f"no row has feature 0 but this one has feature {top}, one past the last of the 0-based training "
-                    "data: the file seems to be 1-based; if it is not, use --zero-based true"
-                )
-                raise FileFormatError(words, file=file, line=line)
+                raise FileFormatError(f"{words}: {mend}", file=file, line=line)
             return base, columns
         named = self.numbered_names(base)
         if reading.n_features is None and named:
-            last = max(named)
-            unnamed = next((number for number in range(base, top + 1) if number not in named), None)
+            last, unnamed = max(named), next((i for i in range(base, top + 1) if i not in named), None)
             if unnamed is not None or min(named) < base:
-                words = f"feature {unnamed} has none" if unnamed is not None else f"the features count from {base}"
-                numbers = f"{min(named)} to {last}"
-                raise FileFormatError(f"there are names for the features {numbers}, but {words}", file=totals.name)
+                words = f"the features count from {base}" if unnamed is None else f"feature {unnamed} has none"
+                words = f"there are names for the features {min(named)} to {last}, but {words}"
+                raise FileFormatError(words, file=totals.name)
             if last > top:
-                totals.warn_or_refuse(
-                    f"there are names for the features {base} to {last}, but no row has one above {top}; the others "
-                    "are always 0"
-                )
+                words = f"there are names for the features {base} to {last}, but no row has one above {top}"
+                totals.warn_or_refuse(words)
             return base, last + 1 - base
         if reading.n_features is None:
             return base, top + 1 - base

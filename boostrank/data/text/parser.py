@@ -1,11 +1,10 @@
-"""Compiled parser of libsvm text to labels, feature numbers, values and runs of queries.
+"""Compiled parser of libsvm text.
 
     label qid:ID number:value number:value ... # comment
 
-A call parses whole lines. Newlines must follow the text (`files.PADDING`), so that loops need no bounds checks. Errors
-are reported as a code and the position of the token; `formats.libsvm` turns them into messages.
-
-Helpers take pointers: passing an array between functions costs two atomic operations, as much as parsing a number.
+Newlines must follow the text (`files.PADDING`), so that loops need no bounds checks. `formats.libsvm` turns the code of
+an error and the position of its token into a message. Helpers take pointers, because passing an array between functions
+costs two atomic operations, as much as parsing a number.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ BAD_CODE, BAD_LINE, BAD_LINE_START, BAD_TOKEN, BAD_ID, N_BAD = range(6)
 
 _U0, _U10 = np.uint64(0), np.uint64(10)
 _MAX_ID_DIGITS = 18  # fit in int64
-# What stands before the value of the feature of each number: " 12:", as a word.
+# Text before the value of each feature, such as " 12:", as a word of 8 bytes.
 _HEADS = np.array([int.from_bytes(b" %d:" % number, "little") for number in range(1000)], np.uint64)
 _HEAD_MASKS = np.array([(1 << 8 * size) - 1 for size in range(6)], np.uint64)
 _NAN, _INF, _INFINITY = b"nan", b"inf", b"infinity"
@@ -61,7 +60,7 @@ def _token_end(text: Bytes, p: int) -> int:
 
 @inline
 def _is_word(text: Bytes, p: int, q: int, word: bytes) -> bool:
-    """Return whether text[p:q], after an optional sign and ignoring case, is the (lower-case) word."""
+    """Return whether text[p:q], after an optional sign and ignoring case, is `word`, which is in lower case."""
     if text[p] == PLUS or text[p] == MINUS:
         p += 1
     same = q - p == len(word)
@@ -89,7 +88,7 @@ def _is_missing(text: Bytes, p: int, q: int, n_tokens: int, tokens: Bytes, token
 def _resolve(
     p: int, n_known: int, known_at: Int64Array, known: Float64Array, undecided: Int64Array, state: Int64Array
 ) -> float:
-    """Return Python's value of the undecided number at p; before it is known, record the position and return 0."""
+    """Return Python's value of the undecided number at p. If it is not known yet, record p and return 0."""
     i = state[slots.RESOLVED]
     while i < n_known and known_at[i] < p:
         i += 1
@@ -169,7 +168,7 @@ def _head(
     state: Int64Array,
     fault: Int64Array,
 ) -> int:
-    """Parse the label at p and the query id. Return the position after them, or -1 with `fault` filled in."""
+    """Parse the label at p and the query id. Return the position after them, or -1 after filling in `fault`."""
     fault[BAD_CODE], fault[BAD_TOKEN] = LABEL, p
     at = p
     p, good, label = scan_number(text, p)
@@ -221,7 +220,7 @@ def _cells(
     state: Int64Array,
     fault: Int64Array,
 ) -> int:
-    """Parse number:value pairs from p to the end of the row. Return the position, or -1 with `fault` filled in."""
+    """Parse number:value pairs from p to the end of the row. Return its position, or -1 after filling in `fault`."""
     begin = cells = state[slots.CELLS]
     previous, top, beyond, disorder = -1, 0, 0, 0  # disorder: 1 for a repeated number, 2 for a smaller one
     max_id, limit, n_tokens = options[MAX_ID], options[LIMIT], options[N_TOKENS]
@@ -327,7 +326,7 @@ def _cells(
 
 @inline
 def _sort_cells(ids: Int32Array, values: Float32Array, begin: int, end: int, stable: bool) -> None:
-    """Sort the cells of a row by feature number, in place. Such rows are rare, so a simple sort suffices."""
+    """Sort the values of a row by feature number, in place. Such rows are rare, so that a simple sort suffices."""
     for gap in _SORT_GAPS:
         if stable and gap > 1:
             continue
@@ -341,7 +340,7 @@ def _sort_cells(ids: Int32Array, values: Float32Array, begin: int, end: int, sta
 
 @inline
 def _line_end(text: Bytes, p: int) -> int:
-    """Return the end of a comment's line (its newline, or the return before it); -1 for NUL or a lone return."""
+    """Return the position of the line end after a comment; -1 for NUL or a carriage return inside the line."""
     while text[p] != NEWLINE:
         if text[p] == 0:
             return -1
