@@ -26,8 +26,8 @@ PARAMS = {"objective": "lambdarank", "eval_at": 5, "learning_rate": 0.5}
 def registered() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(ENGINES, "toy", Engine("tests.model.toy_engine.backend", "tests.model.toy_engine.format:TOY"))
-        declared = TrainOptions.__dataclass_fields__["backend"].metadata["option"][1]
-        patch.setitem(declared, "choices", tuple(ENGINES))
+        option = TrainOptions.__dataclass_fields__["backend"].metadata["option"]
+        patch.setitem(vars(option), "choices", tuple(ENGINES))
         yield
 
 
