@@ -170,7 +170,8 @@ def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[
 
     def decorated(function: F) -> F:
         signature = inspect.signature(function)
-        own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        rest = [one for one in signature.parameters.values() if one.kind is inspect.Parameter.VAR_KEYWORD]
+        own = [one for one in signature.parameters.values() if one not in rest]
         more = [one for one in shown if one.name not in signature.parameters]
         known = {one.name for one in (*own, *more)}
 
@@ -181,7 +182,7 @@ def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[
                 raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}.{hint}")
             return function(*args, **given)
 
-        checked.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+        checked.__signature__ = signature.replace(parameters=[*own, *more, *([] if alone else rest)])  # type: ignore[attr-defined]
         return cast(F, checked)
 
     return decorated
