@@ -538,5 +538,5 @@ def test_arguments_of_another_kind_are_refused_in_words(given: dict[str, Any], m
 
 def test_cut_offs_may_be_a_set_and_models_to_average_are_models(rows: Rows) -> None:
     assert 0 <= BoostRanker(**FAST, eval_at={3}).fit(rows.X, rows.y, qid=rows.qid).score(rows.X, rows.y, rows.qid) <= 1
-    with pytest.raises(ParameterError, match="RankingModels.*str"):
+    with pytest.raises(ParameterError, match=r"RankingModels.*str"):
         boostrank.average("abc")
