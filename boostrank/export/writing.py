@@ -86,7 +86,7 @@ def export_model(
         ) from error
     write_atomically(path, body)
     if model.info.calibration is not None:
-        warn_user(f"{os.fspath(path)}: the scores are raw; the calibration stays in the model's record", DataWarning)
+        warn_user(f"{os.fspath(path)}: has raw scores; the calibration stays in the model's record", DataWarning)
     return proof
 
 
