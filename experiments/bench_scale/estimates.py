@@ -21,7 +21,8 @@ from experiments.bench_scale.data import write_dense, write_sparse
 from experiments.common import arguments, markdown, save
 
 _EVERY = 0.003
-_OPTIONS = ("--num-leaves", "31", "--threads", "2", "--rounds", "2")
+_OPTIONS = ("--num-leaves", "31", "--rounds", "2")
+_TRAIN = ("--threads", "2", *_OPTIONS)
 
 
 def main() -> None:
@@ -51,13 +52,13 @@ def measure(file: Path) -> list[dict[str, Any]]:
     """The routes of the plan, each with the peak that was measured; the objective is compiled before."""
     plan = json.loads(_boostrank("plan", file, "--json", *_OPTIONS, capture=True))
     model = file.with_suffix(".model")
-    _boostrank("train", file, "--model", model, "--quality", "plain", "--cache", "none", "--route", "bins", *_OPTIONS)
+    _boostrank("train", file, "--model", model, "--quality", "plain", "--cache", "none", "--route", "bins", *_TRAIN)
     for one in plan["routes"]:
         route = "bins" if one["route"] == "again" else one["route"]
         cache = [] if route == "memory" else ["--cache", file.with_suffix(".cache")]
         one["measured"] = _peak(
             "train", file, "--model", model, "--quality", "plain", "--backend", one["backend"], "--route", route,
-            *cache, *_OPTIONS,
+            *cache, *_TRAIN,
         )  # fmt: skip
     found: list[dict[str, Any]] = plan["routes"]
     return found

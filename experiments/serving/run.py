@@ -15,9 +15,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import lightgbm
 import numpy as np
-import xgboost
 from rich.console import Console
 
 import boostrank
@@ -87,20 +85,12 @@ def ranking_data(kind: str, documents: int, seed: int) -> boostrank.RankingDatas
 
 def trained(engine: str, kind: str, start: str, rounds: int, leaves: int) -> boostrank.RankingModel:
     """A model of this kind."""
-    data: Any = ranking_data(kind, DOCUMENTS, seed=0)
-    if kind == "categories" and engine == "lightgbm":
-        data = lightgbm.Dataset(
-            data.features, data.labels, group=data.queries.sizes, categorical_feature=CODES, free_raw_data=False,
-            params={"verbose": -1},
-        )  # fmt: skip
-    elif kind == "categories":
-        types = ["c" if column in CODES else "float" for column in range(FEATURES)]
-        data = xgboost.DMatrix(
-            data.features, data.labels, group=data.queries.sizes, feature_types=types, enable_categorical=True
-        )
+    data = ranking_data(kind, DOCUMENTS, seed=0)
+    coded = {"categorical_feature": CODES} if kind == "categories" else {}
     # A thread each: models stand beside each other.
     quiet = {"verbose": -1} if engine == "lightgbm" else {"verbosity": 0}
-    return boostrank.train({"num_leaves": leaves, "num_threads": 1, **quiet}, data, rounds, backend=engine, start=start)
+    params = {"num_leaves": leaves, "num_threads": 1, **quiet, **coded}
+    return boostrank.train(params, data, rounds, backend=engine, start=start)
 
 
 def exported(
