@@ -596,7 +596,7 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
     for reason, holds in reasons.items():
         if holds:
             raise ParameterError(
-                f"the lgb.Dataset {reason}: pass a RankingDataset, or train with "
+                f"the lgb.Dataset {reason}: pass a RankingDataset as {what}; to train on the lgb.Dataset, use "
                 'lgb.train({"objective": boostrank.ShfSdcg()}, dataset)'
             )
     labels = np.asarray(data.label).reshape(-1)

@@ -21,8 +21,8 @@ from experiments.bench_scale.data import write_dense, write_sparse
 from experiments.common import arguments, markdown, save
 
 _EVERY = 0.003
-_OPTIONS = ("--num-leaves", "31", "--rounds", "2")
-_TRAIN = ("--threads", "2", *_OPTIONS)
+_LEAVES = ("--num-leaves", "31")
+_TRAIN = (*_LEAVES, "--threads", "2", "--rounds", "2")
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
 
 def measure(file: Path) -> list[dict[str, Any]]:
     """The routes of the plan, each with the peak that was measured; the objective is compiled before."""
-    plan = json.loads(_boostrank("plan", file, "--json", *_OPTIONS, capture=True))
+    plan = json.loads(_boostrank("plan", file, "--json", *_LEAVES, capture=True))
     model = file.with_suffix(".model")
     _boostrank("train", file, "--model", model, "--quality", "plain", "--cache", "none", "--route", "bins", *_TRAIN)
     for one in plan["routes"]:
