@@ -1,4 +1,4 @@
-"""Checks of click logs: problems that training refuses, problems that mislead it, and useful facts."""
+"""Checks on click logs: problems that training refuses, problems that mislead training, and useful facts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OF_LABELS = frozenset(
         "steep-gains",
     }
 )
-"""Findings of `boostrank.data.doctor` about labels, which training on clicks ignores."""
+"""Names of `boostrank.data.doctor` findings about labels, which training on clicks ignores."""
 
 FEW_LISTS = 5  # impressions of the median query's list: with 2, debiasing ranked worse than click counts
 _MANY = 0.2  # share of queries from which a note becomes a warning
@@ -74,10 +74,10 @@ def with_clicks(
 def look_at_clicks(
     path: str | PathLike[str], queries: QueryIndex, counted: bool = True, columns: ClickColumns | None = None
 ) -> Findings:
-    """Check a click log, or the click columns of a table; return the findings, the most severe first.
+    """Check a click log or the click columns of a table, and return the findings, with the most severe first.
 
     Args:
-        counted: whether `queries` are all queries of the data, so that a row of another document is an error.
+        counted: whether `queries` are all queries in the data, in which case a row for another document is an error.
     """
     file, count = fspath(path), queries.n_documents
     try:
@@ -95,11 +95,11 @@ def look_at_clicks(
 
 @dataclass(frozen=True, eq=False)
 class _Clicks:
-    """A click log with the queries of its documents.
+    """A click log and the queries of its documents.
 
     Args:
-        rows_of_table: int64[N], table row of each document, from 0, if the clicks are in the data's own table; None if
-            documents are the rows.
+        rows_of_table: int64[N], table row of each document, starting at 0, if the clicks are in the table of the data;
+            None if each row is a document.
     """
 
     file: str
@@ -109,24 +109,24 @@ class _Clicks:
 
     @cached_property
     def curve(self) -> Propensities | None:
-        """Propensities of the positions; None if no clicked document moved."""
+        """The propensities of the positions; None if no clicked document moved."""
         return _estimated(self.log, self.queries)
 
     @cached_property
     def query(self) -> Int64Array:
-        """Query of each document, int64[N]."""
+        """The query of each document, int64[N]."""
         return self.queries.of_rows()
 
     @cached_property
     def by_position(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """Query, position and impressions of each query and position with impressions, ascending."""
+        """The query, position and number of impressions for each query and position that has impressions, ascending."""
         width = self.log.depth + 1
         pairs, number = np.unique(self.query[self.log.rows] * width + self.log.positions, return_inverse=True)
         return pairs // width, pairs % width, np.bincount(number, self.log.impressions).astype(np.int64)
 
     @cached_property
     def lists(self) -> Int64Array:
-        """Largest number of impressions at a position of each query, int64[Q]."""
+        """The largest number of impressions at any position, for each query, int64[Q]."""
         most = np.zeros(len(self.queries), np.int64)
         np.maximum.at(most, self.by_position[0], self.by_position[2])
         return most
@@ -146,7 +146,7 @@ def _of_table(file: str, queries: QueryIndex, columns: ClickColumns) -> _Clicks:
 
 
 def _estimated(log: ClickLog, queries: QueryIndex) -> Propensities | None:
-    """Estimate the propensities of a log, ignoring warnings; None if no clicked document moved."""
+    """Estimate the propensities of a log and ignore warnings. Return None if no clicked document moved."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
@@ -171,7 +171,7 @@ def nothing_clicked(clicks: _Clicks) -> Iterator[Finding]:
 
 
 def moves(clicks: _Clicks) -> Iterator[Finding]:
-    """Find positions whose propensity cannot be estimated, because no document moved to them, or hardly so."""
+    """Find positions whose propensity cannot be estimated, because no or hardly any documents moved to them."""
     log, curve = clicks.log, clicks.curve
     if not log.clicks.any():
         return
@@ -239,7 +239,7 @@ def never_shown(clicks: _Clicks) -> Iterator[Finding]:
 
 
 def short_lists(clicks: _Clicks) -> Iterator[Finding]:
-    """Find lists with fewer impressions at a position than further down: some impressions were not logged."""
+    """Find lists with fewer impressions at a position than further down, which means that impressions are missing."""
     query, position, shown = clicks.by_position
     if not query.size:
         return
@@ -292,10 +292,10 @@ def click_rates(clicks: _Clicks) -> Iterator[Finding]:
 def bots(clicks: _Clicks) -> Iterator[Finding]:
     """Find documents with more clicks than examination allows.
 
-    A document at position p is clicked with probability e_p at most. The clicks of n independent impressions whose
-    probabilities have the mean x / n exceed c with probability exp(-n KL(c / n || x / n)) at most (W. Hoeffding,
+    A document at position p is clicked with a probability of at most e_p. The clicks of n independent impressions whose
+    probabilities have the mean x / n exceed c with a probability of at most exp(-n KL(c / n || x / n)) (W. Hoeffding,
     "Probability inequalities for sums of bounded random variables", JASA 58, 1963). Such documents flatten the
-    propensities, which are estimated again without them.
+    propensities, so these are estimated again without the documents.
     """
     log, curve, found = clicks.log, clicks.curve, np.zeros(clicks.queries.n_documents, bool)
     for _ in range(_REFITS):
@@ -331,7 +331,7 @@ def bots(clicks: _Clicks) -> Iterator[Finding]:
 
 
 def _clicked_too_often(log: ClickLog, curve: Propensities) -> npt.NDArray[np.bool_]:
-    """Mark documents with more clicks than a perfect one would get, bool[N], with a family-wise error of 1%."""
+    """Mark documents with more clicks than a perfect document would get, bool[N], with a family-wise error of 1%."""
     # Upper bounds of the propensities; 1 where they are unknown and beyond the curve.
     assert curve.errors is not None
     sure = np.isfinite(curve.examination) & (curve.errors <= NONSENSE)

@@ -1,11 +1,11 @@
-"""Estimate position propensities from documents that were shown at several positions.
+"""Estimation of position propensities from documents that were shown at several positions.
 
-The expected clicks of document d at position p are n_dp e_p r_d: impressions, propensity of the position, and click
-probability of the document. Given the total clicks of a document, their distribution over positions does not depend on
-r_d: a click falls at p with probability n_dp e_p / sum_q n_dq e_q. The maximum of this likelihood over e equals that of
-the Poisson model with document effects (J. Hausman, B. Hall, Z. Griliches, Econometrica 52, 1984). It is consistent if
-only the expectation is correct (J. Wooldridge, "Distribution-free estimation of some nonlinear panel data models",
-Journal of Econometrics 90, 1999), so standard errors are clustered by query.
+The expected number of clicks on document d at position p is n_dp e_p r_d: impressions, position propensity, and click
+probability of the document. Given the total number of clicks on a document, their distribution over positions does not
+depend on r_d: a click falls at p with probability n_dp e_p / sum_q n_dq e_q. The maximum of this likelihood over e
+equals that of the Poisson model with document effects (J. Hausman, B. Hall, Z. Griliches, Econometrica 52, 1984). It is
+consistent if only the expectation is correct (J. Wooldridge, "Distribution-free estimation of some nonlinear panel data
+models", Journal of Econometrics 90, 1999), so standard errors are clustered by query.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 
 NONSENSE = 0.5
-"""Standard error of log e above which a propensity is meaningless."""
+"""The standard error of log e above which a propensity is meaningless."""
 _FEW = 20
 _STEPS, _CLOSE = 100, 1e-10
 
 
 @dataclass(frozen=True)
 class CurveCheck:
-    """Test of a given curve against the observed clicks.
+    """The result of testing a given curve against the observed clicks.
 
     Args:
-        nats: log-likelihood of the best curve minus that of the given one.
-        p: p-value: twice the nats against a chi-square distribution, divided by the variance inflation of clicks within
-            queries (J. Rao, A. Scott, "On chi-squared tests for multiway contingency tables", Annals of Statistics 12,
-            1984, first order).
-        positions: number of positions compared, without the first.
+        nats: log-likelihood of the best curve minus that of the given curve.
+        p: p-value from comparing twice the nats, divided by the variance inflation of clicks within queries, with a
+            chi-square distribution (J. Rao, A. Scott, "On chi-squared tests for multiway contingency tables", Annals of
+            Statistics 12, 1984, first order).
+        positions: number of compared positions, without position 1.
     """
 
     nats: float
@@ -53,10 +53,10 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     Positions that no chain of moved and clicked documents connects to position 1 are NaN.
 
     Args:
-        queries: queries of the documents, whose clicks may be dependent; None to treat documents as independent.
+        queries: queries of the documents, within which clicks may be dependent; None treats documents as independent.
 
     Raises:
-        DataError: no clicked document moved between position 1 and another.
+        DataError: no clicked document moved between position 1 and another position.
     """
     moved = _Moved.of(log, np.ones(log.depth, bool))
     theta = moved.fit()
@@ -89,12 +89,12 @@ def check_propensities(log: ClickLog, given: Propensities, queries: QueryIndex |
 
 @dataclass(frozen=True, eq=False)
 class _Moved:
-    """Entries of clicked documents shown at two or more positions that are connected to position 1.
+    """Log entries of clicked documents that were shown at two or more positions connected to position 1.
 
     Args:
-        known: int64[K], positions from 0, starting with 0.
-        row: int64[D], row of each document.
-        document, at, impressions, clicks: [m], numbers of the document and of the known position, and counts.
+        known: int64[K], connected positions, counted from 0, of which the first is 0.
+        row: int64[D], data row of each document.
+        document, at, impressions, clicks: [m], indices into `row` and `known`, and the two counts.
     """
 
     known: Int64Array
@@ -106,7 +106,7 @@ class _Moved:
 
     @classmethod
     def of(cls, log: ClickLog, allowed: npt.NDArray[np.bool_]) -> _Moved:
-        """Select the entries of a log at the allowed positions, bool[P]."""
+        """Select the log entries at the allowed positions, bool[P]."""
         # Dropping a document may disconnect a position and vice versa; repeat until nothing changes.
         entries = np.flatnonzero(allowed[log.positions - 1])
         while True:
@@ -132,11 +132,11 @@ class _Moved:
 
     @property
     def totals(self) -> Float64Array:
-        """Clicks of each document, float64[D]."""
+        """The number of clicks on each document, float64[D]."""
         return np.asarray(np.bincount(self.document, self.clicks), np.float64)
 
     def clusters(self, queries: QueryIndex | None) -> Int64Array:
-        """Number the clusters of dependent documents, int64[D]: the queries, or each document alone."""
+        """Number the clusters of dependent documents, int64[D], which are the queries or else single documents."""
         cluster = self.row if queries is None else queries.of_rows()[self.row]
         return np.asarray(np.unique(cluster, return_inverse=True)[1], np.int64)
 
@@ -146,11 +146,11 @@ class _Moved:
         return np.asarray(weight / np.bincount(self.document, weight)[self.document])
 
     def _residuals(self, theta: Float64Array) -> Float64Array:
-        """Return the clicks minus their expectation, float64[m]."""
+        """Return the clicks minus the expected clicks, float64[m]."""
         return np.asarray(self.clicks - self.totals[self.document] * self._shares(theta))
 
     def likelihood(self, theta: Float64Array) -> float:
-        """Return the log-likelihood in nats, up to a constant; theta is log e of the known positions."""
+        """Return the log-likelihood in nats, up to a constant, where theta is log e of the known positions."""
         return float(self.clicks @ np.log(self._shares(theta)))
 
     def _matrix(self, values: Float64Array) -> Any:
@@ -164,7 +164,7 @@ class _Moved:
         return np.asarray(np.diag(expected) - (root.T @ root).toarray())
 
     def fit(self) -> Float64Array:
-        """Maximise the concave likelihood by Newton's method: log e of the known positions, float64[K], the first 0."""
+        """Maximise the concave likelihood by Newton's method, and return log e of the known positions, float64[K]."""
         theta = np.zeros(self.known.size)
         value = self.likelihood(theta)
         for _ in range(_STEPS):
@@ -180,10 +180,9 @@ class _Moved:
         return theta
 
     def covariances(self, theta: Float64Array, queries: QueryIndex | None) -> tuple[Float64Array, Float64Array]:
-        """Return the covariance of log e for independent clicks, and the sandwich estimate by cluster, float64[K, K]
-        each.
+        """Return two covariances of log e, float64[K, K]: for independent clicks, and the sandwich estimate by cluster.
 
-        Row and column of the first position, the reference, are 0.
+        The row and the column of position 1, which is the reference, are 0.
         """
         bread = np.linalg.pinv(self._information(theta)[1:, 1:])
         scores = self._matrix(self._residuals(theta))
@@ -197,9 +196,10 @@ class _Moved:
 
 
 def _tied_to_first(document: Int64Array, at: Int64Array, clicks: Int64Array, positions: int) -> npt.NDArray[np.bool_]:
-    """Mark the positions connected to the first, bool[P]: a document clicked at one was shown at the other, and back.
+    """Mark the positions that are connected to position 1 in both directions by clicked documents, bool[P].
 
-    A connection in one direction is not enough, since a position without clicks has no finite logarithm.
+    A document connects a position where it was clicked to those where it was shown. Connections in one direction are
+    not enough, since a position without clicks has no finite logarithm.
     """
     shape = (int(document.max(initial=0)) + 1, positions)
     shown = sparse.csr_matrix((np.ones(at.size), (document, at)), shape=shape)

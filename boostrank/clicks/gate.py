@@ -1,7 +1,7 @@
-"""Comparison of two rankers by clicks, and its reliability.
+"""Comparison of two rankers by clicks, and the reliability of this comparison.
 
 The metric is DCG with clicks over exposure as gains, and 0 for documents that were never shown. It estimates the clicks
-on a ranking whose positions are examined with the probability of their discount. The estimate is good if documents were
+on a ranking if the probability that a position is examined equals its discount. The estimate is good if documents were
 shown at several positions, and no better than chance otherwise.
 """
 
@@ -23,18 +23,18 @@ from boostrank.metric import Conventions, Metric
 
 FOLDS = 5
 _MANY = 200
-"""Number of held-out queries that suffices for one fold instead of all."""
+"""Number of held-out queries from which one fold is used instead of all folds."""
 
 
 @dataclass(frozen=True)
 class ClickGate:
-    """Result of a comparison by clicks.
+    """The result of a comparison by clicks.
 
     Args:
         k: cut-off.
         old, new: mean exposure-DCG.
-        difference: new minus old, by query. Its interval includes the noise of the log, but not that of training.
-        known: share of the new ranker's top k that was ever shown; other documents have a gain of 0.
+        difference: new minus old, by query. The interval includes the noise in the log, but not that in training.
+        known: share of documents in the new ranker's top k that were ever shown. Other documents have a gain of 0.
         moved: share of the clicked documents that were shown at several positions.
     """
 
@@ -55,7 +55,7 @@ class ClickGate:
 
 
 def with_click_gains(data: RankingDataset, log: ClickLog, propensities: Propensities) -> RankingDataset:
-    """Label all documents with clicks over exposure, or 0 if never shown, to evaluate rankers."""
+    """Label all documents with clicks over exposure, or 0 if they were never shown, to evaluate rankers."""
     log.check_of(data)
     log = log.up_to(propensities)
     if not moved_share(log) > 0.0:
@@ -70,7 +70,7 @@ def with_click_gains(data: RankingDataset, log: ClickLog, propensities: Propensi
 def judging_propensities(log: ClickLog, queries: QueryIndex | None, learnt: Propensities) -> tuple[Propensities, bool]:
     """Return the propensities for comparing rankers on held-out clicks, and whether they are those of the held-out log.
 
-    These are preferred, since the propensities of the training favour the ranker that used them.
+    Those are preferred, because the propensities used in training favour the ranker that was trained with them.
     """
     try:
         own = estimate_propensities(log, queries)
@@ -86,7 +86,7 @@ class Judged:
     """Held-out documents with the scores of two rankers.
 
     Args:
-        log: clicks on the documents, on which neither ranker was trained.
+        log: clicks on the documents. Neither ranker was trained on these clicks.
         old, new: float64[N], scores in input order, as returned by `predict`.
     """
 
@@ -101,7 +101,7 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
     """Compare two rankings of held-out documents by their clicks.
 
     Args:
-        parts: documents of one or several pairs of rankers, such as the folds of two training methods.
+        parts: documents scored by one or more pairs of rankers, such as the folds of two training methods.
         k: cut-off.
 
     Raises:
@@ -123,19 +123,19 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
 
 
 def held_out(count: int) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """Return pairs of training and held-out queries: one pair, or `FOLDS` folds if there are few queries."""
+    """Return pairs of training and held-out queries. There is one pair, or `FOLDS` pairs if there are few queries."""
     fold = np.arange(count) % FOLDS
     folds = range(FOLDS) if count < FOLDS * _MANY else (FOLDS - 1,)
     return [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in folds]
 
 
 def moved_share(log: ClickLog) -> float:
-    """Return the share of the clicked documents that were shown at two or more positions."""
+    """Return the share of clicked documents that were shown at two or more positions."""
     return float(np.mean(_clicked_moved(log))) if log.clicks.any() else 0.0
 
 
 def shown_at_the_top(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int) -> npt.NDArray[np.bool_]:
-    """Mark which documents in the top k of the queries were ever shown, bool[m]."""
+    """Mark which documents in the top k of each query were ever shown, bool[m]."""
     return np.asarray(data.in_row_order(log.shown)[data.queries.ranks(scores) <= k])
 
 

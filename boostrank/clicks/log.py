@@ -1,10 +1,10 @@
-"""Impressions and clicks of documents by position, propensities of positions, and gains computed from both.
+"""Impressions and clicks by document and position, position propensities, and gains computed from both.
 
-A document shown n_p times at position p and clicked c times has the exposure x = sum_p n_p e_p, where e_p is the
-probability that position p is examined. E[c] = x r, so c / x estimates r, the probability of a click on an examined
-document (T. Joachims, A. Swaminathan, T. Schnabel, "Unbiased learning-to-rank with biased feedback", WSDM 2017;
-A. Agarwal, K. Takatsu, I. Zaitsev, T. Joachims, "A general framework for counterfactual learning-to-rank", SIGIR 2019).
-Objectives use it as a real-valued gain.
+A document that was shown n_p times at position p and clicked c times has the exposure x = sum_p n_p e_p, where e_p is
+the probability that position p is examined. E[c] = x r, so c / x estimates r, the probability of a click on an examined
+document (T. Joachims, A. Swaminathan, T. Schnabel, "Unbiased learning-to-rank with biased feedback", WSDM 2017; A.
+Agarwal, K. Takatsu, I. Zaitsev, T. Joachims, "A general framework for counterfactual learning-to-rank", SIGIR 2019).
+Objectives use c / x as a real-valued gain.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from boostrank.data.tables import whole_numbers
 from boostrank.records import PropensityRecord, as_record, from_json, jsonable
 
 PRIOR = 1.0
-"""Click-free exposure added to every document, which shrinks the gains of rarely shown documents; 0 is unbiased."""
+"""Exposure without clicks that is added to every document to shrink the gains of rarely shown ones; 0 is unbiased."""
 MAX_POSITION = 10_000
 MAX_ROWS = 2**40
 _MOST = 10**12  # impressions of an entry, so that sums over all entries do not overflow
 COLUMNS = ("row", "position", "impressions", "clicks")
-"""Columns of a click log file. `row` numbers the documents of the data from 1, in file order."""
+"""The columns of a click log file. `row` is the number of a document in the data, starting at 1, in file order."""
 _AT_A_TIME = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
 class Propensities:
-    """Examination probability of each position, relative to the first.
+    """The examination probability of each position, relative to position 1.
 
     Args:
-        examination: float64[P], e of positions 1, 2, ..., positive, the first 1; NaN if unknown.
+        examination: float64[P], e for positions 1, 2, ..., which is positive, and 1 for position 1; NaN if unknown.
         false_clicks: float64[P], clicks per impression on irrelevant documents, less than 1. `examination` is then the
-            additional click rate of relevant ones (affine correction of A. Vardasbi, H. Oosterhuis, M. de Rijke, "When
-            inverse propensity scoring does not work", CIKM 2020).
-        errors: float64[P], standard errors of log e, 0 for the first; None for a given curve.
-        method: description of the method.
-        moved: number of clicked documents shown at two or more positions; 0 for other methods.
+            additional click rate of relevant documents (affine correction of A. Vardasbi, H. Oosterhuis, M. de Rijke,
+            "When inverse propensity scoring does not work", CIKM 2020).
+        errors: float64[P], standard errors of log e, which are 0 for position 1; None if the curve was not estimated.
+        method: description of how the propensities were obtained.
+        moved: number of clicked documents that were shown at two or more positions; 0 for other methods.
     """
 
     examination: Float64Array
@@ -85,14 +85,14 @@ class Propensities:
 
     @classmethod
     def power(cls, eta: float, positions: int = 100) -> Propensities:
-        """Return e_p = p^-eta, the usual assumption; eta is 1 for a list read from the top."""
+        """Return the usual assumption e_p = p^-eta, where eta is 1 for a list that is read from the top."""
         if not 0.0 <= eta <= 10.0:
             raise ParameterError(f"eta={eta!r} is out of range; allowed: 0 (no position bias) to 10")
         return cls(np.arange(1, positions + 1, dtype=np.float64) ** -eta, method=f"position to the power of -{eta:g}")
 
     @classmethod
     def from_dict(cls, content: Any) -> Propensities:
-        """Create from the result of `to_dict`."""
+        """Create propensities from the result of `to_dict`."""
         record = as_record(PropensityRecord, content)
         given = record.examination, record.false_clicks or (), record.errors or ()
         e, false, errors = (np.array(one, np.float64) for one in given)
@@ -100,7 +100,7 @@ class Propensities:
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Propensities:
-        """Read a file that `write` made; raise a FileFormatError with the key of an invalid entry."""
+        """Read a file that `write` created. A FileFormatError names the key of an invalid entry."""
         text = read_text(path)
         try:
             return cls.from_dict(from_json(text))
@@ -108,7 +108,7 @@ class Propensities:
             raise FileFormatError(f"not a file of propensities: {error}", file=os.fspath(path)) from None
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write as JSON, atomically."""
+        """Write the propensities as JSON, atomically."""
         write_atomically(path, (json.dumps(self.to_dict(), indent=1) + "\n").encode())
 
     def to_dict(self) -> dict[str, Any]:
@@ -126,9 +126,9 @@ class Propensities:
 def checked_counts(
     number: Callable[[str], Float64Array], names: Sequence[str], refuse: Callable[[int, str], Exception]
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Return the validated positions, impressions and clicks of some rows, given the names of these columns.
+    """Return the validated positions, impressions and clicks in some rows, given the names of these columns.
 
-    The position of a row without impressions may be missing, and becomes 1.
+    The position may be missing in a row without impressions, and becomes 1.
     """
     position, shown, clicked = names[:3]
     impressions = whole_numbers(number(shown), shown, 0, _MOST, None, refuse)
@@ -143,19 +143,19 @@ def checked_counts(
 
 @dataclass(frozen=True, eq=False)
 class ClickLog:
-    """Impressions and clicks of each document at each position.
+    """The impressions and clicks of each document at each position.
 
-    Entries of the same row and position are summed; those without impressions are dropped.
+    Entries for the same row and position are summed, and entries without impressions are dropped.
 
     Args:
-        rows: int64[m], row of the document in the data, from 0.
-        positions: int64[m], from 1.
+        rows: int64[m], row of the document in the data, starting at 0.
+        positions: int64[m], starting at 1.
         impressions: int64[m], at least 0.
-        clicks: int64[m], from 0 to the impressions.
-        n_documents: number of rows of the data.
+        clicks: int64[m], at least 0 and at most the impressions.
+        n_documents: number of rows in the data.
 
     Raises:
-        DataError: an invalid entry, with its number.
+        DataError: an entry is invalid. The message contains its number.
     """
 
     rows: Int64Array
@@ -200,7 +200,7 @@ class ClickLog:
         )
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write as CSV, atomically: `row,position,impressions,clicks`, with rows from 1."""
+        """Write the log as CSV, atomically: columns `row,position,impressions,clicks`, with rows from 1."""
         with replacing(path) as out:
             write_all(out, (",".join(COLUMNS) + "\n").encode())
             for start in range(0, self.rows.size, _AT_A_TIME):
@@ -210,16 +210,16 @@ class ClickLog:
 
     @property
     def depth(self) -> int:
-        """Largest position; 0 for an empty log."""
+        """The largest position; 0 for an empty log."""
         return int(self.positions.max(initial=0))
 
     @property
     def shown(self) -> npt.NDArray[np.bool_]:
-        """Mask of the documents that were ever shown, bool[N]."""
+        """A mask of the documents that were ever shown, bool[N]."""
         return np.bincount(self.rows, minlength=self.n_documents) > 0
 
     def total_clicks(self) -> Int64Array:
-        """Return the clicks of each document over all positions, int64[N]."""
+        """Return the number of clicks on each document over all positions, int64[N]."""
         return self._sum(self.clicks).astype(np.int64)
 
     def exposure(self, propensities: Propensities) -> Float64Array:
@@ -228,16 +228,16 @@ class ClickLog:
         return log._sum(log.impressions * propensities.examination[log.positions - 1])
 
     def gains(self, propensities: Propensities, prior: float = PRIOR) -> Float64Array:
-        """Return clicks over exposure of each document, float64[N], at least 0; NaN if never shown.
+        """Return the clicks over exposure of each document, float64[N], at least 0, or NaN for documents never shown.
 
         Impressions at positions without a propensity are ignored, with a warning. Expected clicks on irrelevant
         documents (`Propensities.false_clicks`) are subtracted first.
 
         Args:
-            prior: click-free exposure added to every document; 0 is unbiased.
+            prior: exposure without clicks that is added to every document; 0 is unbiased.
 
         Raises:
-            ParameterError: a prior that is negative or not a number.
+            ParameterError: the prior is negative or not a number.
         """
         if not 0.0 <= prior < np.inf:
             raise ParameterError(f"prior={prior!r} is out of range; allowed: at least 0")
@@ -247,7 +247,7 @@ class ClickLog:
         return np.where(log.shown, np.maximum(clicks, 0.0) / np.where(log.shown, exposure, 1.0), np.nan)
 
     def up_to(self, propensities: Propensities) -> ClickLog:
-        """Select the entries at positions with a propensity; warn about the others."""
+        """Select the entries at positions with a propensity, and warn about the others."""
         known = np.append(np.isfinite(propensities.examination), False)
         kept = known[np.minimum(self.positions - 1, known.size - 1)]
         if kept.all():
@@ -263,23 +263,23 @@ class ClickLog:
         return ClickLog(rows, positions, impressions, clicks, self.n_documents)
 
     def renumbered(self, rows: Int64Array | None) -> ClickLog:
-        """Return the log with row i renumbered to rows[i], int64[N]; None changes nothing."""
+        """Return the log with row i renumbered to rows[i], int64[N], or unchanged if `rows` is None."""
         return self if rows is None else replace(self, rows=rows[self.rows])
 
     def training_set(
         self, data: RankingDataset, propensities: Propensities | None, prior: float = PRIOR
     ) -> RankingDataset:
-        """Return the documents that were shown, labelled with their gains, for training with gain "linear".
+        """Return the documents that were shown, labelled with their gains, for training with the gain "linear".
 
-        Columns within queries are computed over all documents, as in serving. Rows on disk are not copied.
+        Within-query columns are computed over all documents, as in serving. Rows on disk are not copied.
 
         Args:
-            data: the documents; the log numbers them in input order.
-            propensities: propensities of the positions; None for click counts as gains, which favour top positions.
+            data: the documents, which the log numbers in input order.
+            propensities: propensities of the positions. None uses click counts as gains, which favours top positions.
             prior: see `gains`.
 
         Raises:
-            DataError: another number of documents, or no clicks.
+            DataError: the log has another number of documents, or no clicks.
         """
         self.check_of(data)
         log, gains, how = self, self.total_clicks().astype(np.float64), dict[str, Any](propensities=None)
@@ -294,13 +294,13 @@ class ClickLog:
         return replace(found, candidates=Candidates(data, rows))
 
     def check_of(self, data: RankingDataset) -> None:
-        """Raise a DataError if the data have another number of documents."""
+        """Raise a DataError if the number of documents differs from that in the data."""
         if data.n_documents != self.n_documents:
             words = f"the click log has {self.n_documents:,} documents, but the data have {data.n_documents:,}"
             raise DataError(words)
 
     def of_queries(self, data: RankingDataset, queries: npt.ArrayLike) -> tuple[RankingDataset, ClickLog]:
-        """Return some whole queries of the data, and the log of their documents."""
+        """Return a selection of queries in the data, and the log of their documents."""
         chosen = np.asarray(queries, np.int64)
         rows = data.queries.take(chosen)[1]
         number = np.full(self.n_documents, -1, np.int64)
@@ -309,18 +309,18 @@ class ClickLog:
         return data.take(chosen), replace(part, rows=number[part.rows], n_documents=rows.size)
 
     def _sum(self, values: npt.ArrayLike) -> Float64Array:
-        """Sum values of entries by document, float64[N]."""
+        """Sum the values of entries by document, float64[N]."""
         return np.asarray(np.bincount(self.rows, np.asarray(values, np.float64), self.n_documents), np.float64)
 
 
 def with_labels(data: RankingDataset, gains: Float64Array, how: dict[str, Any]) -> RankingDataset:
-    """Replace the labels by gains of clicks, and record `how` in the provenance."""
+    """Replace the labels by gains from clicks, and record `how` in the provenance."""
     options = {key: value for key, value in data.provenance.options.items() if key != "gain"} | {"clicks": how}
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 
 
 def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
-    """Select documents by ascending rows; queries without any are dropped. Rows on disk are not copied."""
+    """Select documents by ascending rows, and drop queries without any. Rows on disk are not copied."""
     queries, sizes = np.unique(data.queries.of_rows()[rows], return_counts=True)
     index, _ = data.queries.take(queries)
     weights = None if data.document_weights is None else data.document_weights[rows]

@@ -1,4 +1,4 @@
-"""Clicks for a data file, from a sidecar log or from table columns, and the propensities of positions."""
+"""Clicks on the documents in a data file, from a sidecar log or from table columns, and position propensities."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from boostrank.options import ReadOptions, typed_names
 
 Reading = TypeVar("Reading", bound=ReadOptions)
 Tell = Callable[[str], None]
-"""Function that prints a line for the user."""
+"""A function that prints a line for the user."""
 ENDING = ".clicks"
 
 
 def click_reading(
     names: Sequence[str] | None, files: Sequence[str], reading: Reading, *, logs: bool = True
 ) -> tuple[ClickColumns | None, Reading]:
-    """Check the files whose clicks will be used; return the click columns, and options that drop them as features."""
+    """Check the files whose clicks will be used. Return the click columns, and options that drop them as features."""
     if reading.on_bad_line == "skip":
         raise InputError("--on-bad-line skip cannot be used: click logs count the rows of the file")
     columns = None if names is None else ClickColumns.of(tuple(names))
@@ -72,12 +72,12 @@ def log_of(path: str) -> str:
 
 @dataclass(frozen=True)
 class Clicks:
-    """Documents of a file with their clicks.
+    """The documents in a file and their clicks.
 
     Args:
-        name: arguments of `boostrank data propensities` that name the log.
-        kept: int64[n], rows of the file that are documents; None for all.
-        holds: True if the clicks do not contradict the propensities.
+        name: arguments to `boostrank data propensities` that specify the log.
+        kept: int64[n], rows in the file that are documents; None if all are.
+        holds: whether the clicks agree with the propensities.
     """
 
     data: RankingDataset
@@ -96,10 +96,10 @@ class Clicks:
         propensities: str | Propensities | None,
         tell: Tell,
     ) -> Clicks:
-        """Read the clicks of a file from `columns`, or from its sidecar log if None.
+        """Read the clicks on a file's documents from `columns`, or from its sidecar log if `columns` is None.
 
         Args:
-            propensities: a file of propensities, which is tested against the clicks, or their values; None to estimate
+            propensities: a file with propensities, which are tested against the clicks, or propensities; None estimates
                 them.
         """
         kept = None
@@ -121,7 +121,7 @@ class Clicks:
         return cls(data, log, name, kept, propensities, holds)
 
     def judged(self, data: RankingDataset) -> RankingDataset:
-        """Label the documents of a data set with the same rows with clicks over exposure, to compare rankers."""
+        """Label the documents of a data set that has the same rows with clicks over exposure, to compare rankers."""
         documents = data if self.kept is None else some_documents(data, self.kept)
         return with_click_gains(documents, self.log, self.propensities)
 
@@ -135,7 +135,7 @@ class Clicks:
 
 
 def _checked(path: str, log: ClickLog, queries: QueryIndex | None, name: str, tell: Tell) -> tuple[Propensities, bool]:
-    """Return the propensities of a file, and False if clicks contradict them."""
+    """Return the propensities in a file, and whether the clicks agree with them."""
     given = Propensities.read(path)
     if given.false_clicks.any():
         tell(f"{path}: the file has false_clicks, so these propensities cannot be checked")
@@ -154,7 +154,7 @@ def _checked(path: str, log: ClickLog, queries: QueryIndex | None, name: str, te
 
 
 def queries_of(data: RankingDataset) -> QueryIndex | None:
-    """Return the queries of a data set; None if its rows were reordered."""
+    """Return the queries of a data set, or None if its rows were reordered."""
     return None if data.input_rows is not None else data.queries
 
 
@@ -163,10 +163,10 @@ class ClickTraining:
     """Training data with clicks over exposure as labels, and validation data with clicks.
 
     Args:
-        columns: table columns that hold the clicks; None for sidecar logs.
+        columns: table columns that contain the clicks; None for sidecar logs.
         prior: see `ClickLog.gains`.
         tell: function that prints a line for the user.
-        held: clicks of the validation files read so far.
+        held: clicks in the validation files that were read so far.
     """
 
     clicks: Clicks
@@ -184,7 +184,7 @@ class ClickTraining:
         """Label a validation file with clicks over exposure.
 
         Args:
-            learnt: whether models also train on it, in folds, which requires documents that were shown.
+            learnt: whether models also train on this file, in folds, which requires documents that were shown.
         """
         clicks = Clicks.read(path, data, self.columns, self.clicks.propensities, self.tell)
         self.held.append(clicks)

@@ -1,4 +1,4 @@
-"""Clicks of simulated users on lists of graded documents."""
+"""Simulation of user clicks on lists of graded documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UserModel = Literal["position", "cascade", "trust"]
 USERS: tuple[UserModel, ...] = ("position", "cascade", "trust")
 _AT_ONCE = 1 << 20  # scores drawn at once
 _GOES_ON = 0.9
-"""Probability that cascade users continue to the next document; halved after a click."""
+"""Probability that cascade users continue to the next document, which is halved after a click."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Users:
             1 - (min(p, 20) + 1) / 100, and an irrelevant one with .65 / p (A. Agarwal, X. Wang, C. Li, M. Bendersky,
             M. Najork, "Addressing trust bias for unbiased learning-to-rank", WWW 2019). "cascade": users read from the
             top and are more likely to leave after a click; eta is not used.
-        eta: strength of the position bias.
+        eta: strength of position bias.
         noise: probability of a click on an examined irrelevant document.
     """
 
@@ -47,7 +47,7 @@ class Users:
             raise ParameterError(f"noise={self.noise!r} is out of range; allowed: a probability below 1")
 
     def propensities(self, positions: int) -> Propensities:
-        """Return the true propensities of these users."""
+        """Return the true propensities under this click model."""
         p = np.arange(1, positions + 1, dtype=np.float64)
         if self.model == "cascade":
             raise ParameterError("cascade users have no position propensities: examination depends on the list")
@@ -58,10 +58,10 @@ class Users:
         return Propensities(slope / slope[0], false, method="trust of simulated users")
 
     def clicks(self, attraction: Float64Array, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-        """Draw clicks on I lists, bool[I, P].
+        """Draw the clicks on I lists, bool[I, P].
 
         Args:
-            attraction: float64[I, P], click probability of each document if examined.
+            attraction: float64[I, P], click probability of each document if it is examined.
         """
         p = np.arange(1, attraction.shape[1] + 1, dtype=np.float64)
         wanted = rng.random(attraction.shape) < attraction
@@ -97,19 +97,19 @@ def simulate_clicks(
     spread: float = 0.5,
     seed: int = 0,
 ) -> ClickLog:
-    """Show each query's documents repeatedly, ranked by perturbed scores, and log the clicks.
+    """Show the documents of each query repeatedly, ranked by perturbed scores, and log the clicks.
 
     Args:
-        labels, scores: float[N], labels of the documents and scores of the logged ranker.
-        users: click model; None for position bias with eta 1 and noise .1.
-        impressions: lists per query.
-        shown: documents per list.
+        labels, scores: float[N], document labels and scores from the logged ranker.
+        users: click model; None means position bias with an eta of 1 and noise of .1.
+        impressions: number of lists per query.
+        shown: number of documents per list.
         spread: Gumbel noise added to the scores of each list, in standard deviations of the query's scores. At 0 no
             document moves, and propensities cannot be estimated.
-        seed: random seed; clicks on a query depend only on the seed and its number.
+        seed: random seed. The clicks in a query depend only on the seed and the number of the query.
 
     Raises:
-        ParameterError: options out of range.
+        ParameterError: an option is out of range.
     """
     users = users or Users()
     if impressions < 1 or shown < 1:
@@ -138,5 +138,5 @@ def simulate_clicks(
 
 
 def _trust(p: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Return the click probabilities at examined position p, of relevant and of irrelevant documents."""
+    """Return the click probabilities of relevant and irrelevant documents at an examined position p."""
     return 1.0 - (np.minimum(p, 20.0) + 1.0) / 100.0, 0.65 / p

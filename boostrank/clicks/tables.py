@@ -1,7 +1,7 @@
-"""Tables with clicks: session logs, click logs, and click columns in the table of the documents.
+"""Tables with clicks: session logs, click logs, and click columns in a document table.
 
-In a table of documents, each row is a document at one position. Rows of a query with the same value in the document
-column are one document, with the features of its first row. Without a document column, each row is a document.
+In a document table, each row is a document at one position. Rows in a query that have the same value in the document
+column are one document, with the features of the first row. Without a document column, each row is a document.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _MANY = 1 << 20
 
 
 def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> ClickLog:
-    """Read a click log: a table with columns `row,position,impressions,clicks`, one row per document and position.
+    """Read a click log from a table with columns `row,position,impressions,clicks`, one row per document and position.
 
     Args:
         path: a CSV, TSV (plain or compressed), Parquet or Arrow file.
-        n_documents: number of rows of the data; None to renumber the rows of the log.
+        n_documents: number of rows in the data; None renumbers the rows in the log.
 
     Raises:
-        FileFormatError: an invalid entry, with its line, or an unreadable file.
+        FileFormatError: an entry is invalid (the message contains its line), or the file cannot be read.
     """
     log = _counted([path], COLUMNS[1:], COLUMNS[0], n_documents)
     if n_documents is not None:
@@ -57,16 +57,16 @@ def count_clicks(
 
     Args:
         sessions: CSV, TSV (plain or compressed), Parquet or Arrow files, one row per impression.
-        position: column of the position at which the document was shown, from 1.
-        clicked: column with 1 or true if it was clicked, else 0 or false; with `impressions`, the number of clicks.
-        impressions: column with the number of impressions of a row; None for one each.
-        row: column with the row of the document in the data, from 1; ignored if there are keys.
-        keys: columns that identify the document, in the log and in `documents`.
-        documents: the table of the documents; required with keys.
+        position: column with the position at which the document was shown, starting at 1.
+        clicked: column with 1 or true if the row was clicked, else 0 or false; with `impressions`, a number of clicks.
+        impressions: column with the number of impressions in a row; None counts one impression per row.
+        row: column with the document's row in the data, starting at 1; ignored if `keys` are passed.
+        keys: columns that identify the document, both in the log and in `documents`.
+        documents: the document table, which is required with `keys`.
 
     Raises:
-        FileFormatError: an invalid value, with file and row; a document that is missing or repeated in the data.
-        InputError: keys without documents.
+        FileFormatError: a value is invalid (the message contains file and row), or a document is missing or repeated.
+        InputError: `keys` are passed without `documents`.
     """
     if keys and documents is None:
         raise InputError(f"the columns {', '.join(keys)} identify documents: pass the table that has them (documents)")
@@ -86,9 +86,9 @@ def _counted(
     """Sum tables into a log.
 
     Args:
-        columns: columns of positions, impressions and clicks; without impressions, each row counts as one.
-        row: column of the documents, from 1; ignored if there are `keys`, whose values are looked up in `index`.
-        n_documents: number of documents; None for the largest row.
+        columns: position, impression and click columns. Without impressions, each row is one impression.
+        row: column with document rows, starting at 1; ignored with `keys`, whose values are looked up in `index`.
+        n_documents: number of documents; None means the largest row.
     """
     pa, (position, impressions, clicked) = arrow(), columns
     numbers = (*(columns if impressions else (position,)), *(() if keys else (row,)))
@@ -110,13 +110,13 @@ def _counted(
 
 
 def _summed(table: Any) -> Any:
-    """Sum the rows of each document and position."""
+    """Sum the rows for each document and position."""
     found = table.group_by(["row", "position"]).aggregate([("shown", "sum"), ("clicked", "sum")])
     return found.select(["row", "position", "shown_sum", "clicked_sum"]).rename_columns(table.column_names)
 
 
 def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
-    """Return the keys of the documents of a table, an Arrow array of text."""
+    """Return the keys of the documents in a table, as an Arrow text array."""
     pa, pc = arrow(), arrow(".compute")
     parts = [_joined(batch, keys) for batch in batches(path, texts=tuple(keys))]
     index = pa.chunked_array(parts or [pa.array([], pa.string())]).combine_chunks()
@@ -128,7 +128,7 @@ def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
 
 
 def _documents(batch: Batch, keys: Sequence[str], index: Any) -> Int64Array:
-    """Return the row of the document of each impression, from 1."""
+    """Return the document row of each impression, starting at 1."""
     pc, texts = arrow(".compute"), _joined(batch, keys)
     found = pc.fill_null(pc.index_in(texts, index, skip_nulls=True), -1).to_numpy(zero_copy_only=False)
     missing = np.flatnonzero(found < 0)
@@ -143,19 +143,19 @@ def _shown(key: str | None) -> str:
 
 
 def _joined(batch: Batch, keys: Sequence[str]) -> Any:
-    """Join the keys of each row to one text, which is null if a key is null."""
+    """Join the keys in each row to one string, which is null if a key is null."""
     texts = [batch.text(key) for key in keys]
     return arrow(".compute").binary_join_element_wise(*texts, _BETWEEN) if len(texts) > 1 else texts[0]
 
 
 @dataclass(frozen=True)
 class ClickColumns:
-    """Column names of clicks in the table of the documents.
+    """The names of the click columns in a document table.
 
     Args:
-        position: position at which the document was shown, from 1; may be missing if it never was.
-        impressions, clicks: numbers of impressions and clicks at this position.
-        document: document id within its query; None if each row is a separate document.
+        position: position at which the document was shown, starting at 1; may be missing if it was never shown.
+        impressions, clicks: number of impressions and of clicks at this position.
+        document: document id within the query; None if each row is a separate document.
     """
 
     position: str = "position"
@@ -165,7 +165,7 @@ class ClickColumns:
 
     @classmethod
     def of(cls, names: Sequence[str]) -> ClickColumns:
-        """Create from three or four names, in the order of the fields."""
+        """Create an instance from three or four names, in the order of the fields."""
         if len(names) not in (3, 4) or len(set(names)) < len(names):
             words = "click columns are position, impressions, clicks and optionally the document"
             raise ParameterError(f"{words}: pass three or four names, not {', '.join(names)}")
@@ -173,16 +173,16 @@ class ClickColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns."""
+        """The column names."""
         return tuple(filter(None, (self.position, self.impressions, self.clicks, self.document)))
 
 
 @dataclass(frozen=True, eq=False)
 class ClickRows:
-    """Validated values of the click columns.
+    """The validated values in the click columns.
 
     Args:
-        positions, impressions, clicks: int64[N]; position 1 where there are no impressions.
+        positions, impressions, clicks: int64[N]. The position is 1 if there are no impressions.
         documents: int64[N], codes of the document ids; None if each row is a separate document.
         queries: int64[N], codes of the query ids, if they were read.
     """
@@ -198,7 +198,7 @@ class ClickRows:
         """Read the columns of a CSV, TSV, Parquet or Arrow file.
 
         Args:
-            qid: also read this column of query ids; "" for a column with a default name, if there is one.
+            qid: query id column to read as well; "" means a column with a default name if there is one.
         """
         if qid == "":
             qid = next((name for name in chain(*DEFAULTS["qid"]) if name in header_of(path)), None)
@@ -214,10 +214,10 @@ class ClickRows:
         return cls(*counts, *(_codes(texts[name]) if name else None for name in (columns.document, qid)))
 
     def log(self, queries: Int64Array | None = None) -> tuple[ClickLog, npt.NDArray[np.bool_]]:
-        """Return the log of the documents, in the order of their first rows, and a mask of these rows, bool[N].
+        """Return the log of the documents in the order of their first rows, and a mask of these rows, bool[N].
 
         Args:
-            queries: int64[N], query of each row; None for those that were read, or else a single query.
+            queries: int64[N], query of each row; None means the queries that were read, or else a single query.
         """
         queries = self.queries if queries is None else queries
         # Number the documents by (query, document id), in the order of their first rows.
@@ -233,7 +233,7 @@ class ClickRows:
         return ClickLog(rows, self.positions, self.impressions, self.clicks, int(first.sum())), first
 
     def of_data(self, data: RankingDataset) -> tuple[RankingDataset, ClickLog, Int64Array | None]:
-        """Return the distinct documents of a data set with the same rows, their log, and their rows (None for all)."""
+        """Return the distinct documents in a data set with the same rows, their log, and their rows (None for all)."""
         if data.n_documents != self.positions.size:
             raise DataError(f"there are {self.positions.size:,} rows of clicks, but {data.n_documents:,} rows of data")
         log, first = self.log(data.in_input_order(data.queries.of_rows()))
@@ -246,7 +246,7 @@ class ClickRows:
 
 
 def _codes(texts: Sequence[Any]) -> Int64Array:
-    """Number the texts of Arrow arrays in the order of appearance, int64[N]."""
+    """Number the texts in Arrow arrays by first appearance, int64[N]."""
     chunks = arrow().chunked_array(texts, arrow().string()).dictionary_encode().chunks
     return np.concatenate([np.zeros(0, np.int64), *(chunk.indices.to_numpy() for chunk in chunks)])
 
@@ -261,14 +261,14 @@ def from_frame(
     sort: bool = False,
     categorical_feature: Sequence[str | int] | str | None = "auto",
 ) -> tuple[RankingDataset, ClickLog]:
-    """Create a data set (with labels 0) and a click log from a data frame with click columns.
+    """Create a data set, whose labels are 0, and a click log from a data frame with click columns.
 
     Args:
-        frame: a table, as `X` in `RankingDataset.from_arrays`.
-        qid, weight, drop, sort, categorical_feature: as in `RankingDataset.from_frame`.
+        frame: a table, like `X` in `RankingDataset.from_arrays`.
+        qid, weight, drop, sort, categorical_feature: see `RankingDataset.from_frame`.
 
     Raises:
-        DataError: as `RankingDataset.from_frame`, or an invalid value, with its row.
+        DataError: see `RankingDataset.from_frame`; also if a value is invalid, with its row.
     """
     from boostrank.data.arrays import read_frame
     from boostrank.data.frames import as_frame, names_of, values_of

@@ -1,4 +1,4 @@
-"""Conversion of arrays, sparse matrices and data frames to the contents of a data set, and gains of several columns."""
+"""Conversion of arrays, sparse matrices and data frames to data set contents, and gains over several columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Features = Any
 def read_frame(
     frame: Any, label: str, qid: str, weight: str | None, drop: Sequence[str], document: str | None = None
 ) -> tuple[Any, Any, Any, Any, npt.NDArray[Any] | None]:
-    """Return (features as a table, labels, query ids, weights, names of documents) of a data frame, None if absent."""
+    """Return a data frame's feature table, labels, query ids, weights and document names, with None for absent ones."""
     from boostrank.data.frames import as_frame, names_of, values_of
 
     table = as_frame(frame)
@@ -48,7 +48,7 @@ def read_frame(
 
 
 def read_columns(frame: Any, names: Sequence[str]) -> dict[str, Float64Array]:
-    """Return those of the columns that a data frame has, float64[N]; NaN is missing."""
+    """Return the requested columns that exist in a data frame, as float64[N] with NaN for missing values."""
     from boostrank.data.frames import as_frame, names_of, values_of
 
     table = as_frame(frame)
@@ -67,7 +67,7 @@ _MOST_COLUMNS = 2**24  # same limit as `max_feature` of files
 
 
 class NumberedNames(tuple[str, ...]):
-    """Generated feature names. They are distinct, so that the data set need not check millions of them."""
+    """Generated feature names. They are always distinct, so the data set does not need to check millions of names."""
 
 
 def default_feature_names(columns: int, base: int = 1) -> NumberedNames:
@@ -107,7 +107,7 @@ def as_features(X: Any) -> Features:
 
 
 def _check_sparse(X: Any) -> None:
-    """Check the indices of a sparse matrix, which compiled code relies on."""
+    """Check that the indices of a sparse matrix are valid, because compiled code relies on them."""
     try:
         if X.format in ("csr", "csc", "bsr"):
             stored = len(X.indices)  # SciPy only checks indptr if nnz > 0
@@ -123,7 +123,7 @@ def _check_sparse(X: Any) -> None:
 
 
 def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
-    """Return the queries with the sizes `group`."""
+    """Return queries with the given group sizes."""
     sizes = without_mask(group, "group size")
     if np.shape(sizes) == (rows,) and np.any(np.asarray(sizes) != 1):
         words = f"group= has an entry for each of the {rows:,} rows, but needs one size per query"
@@ -132,7 +132,7 @@ def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
 
 
 def without_mask(values: Any, what: str) -> Any:
-    """Return values without their mask. Masked entries are errors."""
+    """Return values without their mask, and raise an error if any entry is masked."""
     if getattr(getattr(values, "dtype", None), "names", None):
         raise DataError(f"a structured array has several numbers per row; pass the field with the {what}")
     if np.ma.is_masked(values):
@@ -162,7 +162,7 @@ def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
 def read_rows(
     X: Any, names: Sequence[str] | None, categorical_feature: Any, copy: bool
 ) -> tuple[Features, tuple[str, ...], dict[str, Categories]]:
-    """Return the features, feature names and categories of the input of `from_arrays`."""
+    """Return the features, feature names and categories in the input to `from_arrays`."""
     table = None
     if not isinstance(X, np.ndarray) and not sparse.issparse(X):
         from boostrank.data.frames import as_frame, names_of, read_table
@@ -200,7 +200,7 @@ def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
 
 
 def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
-    """Return queries with weights, float64[Q] or [N]. Row weights that differ within a query are document weights."""
+    """Return queries with weights, float64[Q] or [N]. Row weights that vary within a query become document weights."""
     # NaN differs from itself, so that it becomes a document weight and is refused with its row.
     if values.size == queries.n_documents and np.any(values != np.repeat(values[queries.ptr[:-1]], queries.sizes)):
         return replace(queries, document_weights=values)
@@ -223,7 +223,7 @@ def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
 
 
 def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights") -> Float64Array:
-    """Return one number per query, given one per query or per row."""
+    """Return one value per query, from values that are given per query or per row."""
     if values.size == len(queries) and values.size != queries.n_documents:
         return values
     if values.size != queries.n_documents:
@@ -267,12 +267,12 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
 
 
 def gain_of(data: Data) -> str | None:
-    """Return the expression that defines the labels of a data set; None if there is none."""
+    """Return the expression that defines the labels of a data set, or None if there is none."""
     return data.provenance.options.get("gain")
 
 
 def feature_places(data: Data, expression: GainExpression, others: Collection[str] = ()) -> dict[str, int]:
-    """Return the column of each feature in an expression. `f12` also means feature number 12 of libsvm text."""
+    """Return the column number of each feature in an expression. `f12` also means feature number 12 in libsvm text."""
     found, names = {}, {name: i for i, name in enumerate(data.feature_names)}
     base = data.provenance.index_base
     for name in expression.columns:
@@ -299,7 +299,7 @@ def unknown_column(name: str, expression: GainExpression, known: Collection[str]
 
 
 def _refuse(data: Data, row: int, expression: GainExpression, value: float, given: Mapping[str, float]) -> None:
-    """Raise the error of a row with an invalid gain."""
+    """Raise an error for a row with an invalid gain."""
     shown = ", ".join(f"{name}={given[name]:g}" for name in expression.columns)
     missing = next((name for name in expression.columns if np.isnan(given[name])), None)
     mend = "gains must be finite and at least 0"
@@ -311,9 +311,9 @@ def _refuse(data: Data, row: int, expression: GainExpression, value: float, give
 
 
 def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categories]) -> FeatureSpace:
-    """Return the features of several files as if they were one, numbered from 0 if 0 occurs in any of them.
+    """Return the features of several files as if they were one file, numbered from 0 if any file has a feature 0.
 
-    Categories are coded in the order of the files; the `known` ones of a model keep their codes.
+    Categories are coded in file order, and a model's `known` categories keep their codes.
     """
     start, first = next(iter(spaces.items()))
     bases = {space.index_base for space in spaces.values() if space.index_base is not None}

@@ -34,12 +34,12 @@ _TILE_BYTES = 1 << 18  # rows per call: they stay in a core's cache
 
 @dataclass
 class Part:
-    """One of the files.
+    """One file of a data set.
 
     Args:
-        lines, rows, queries: totals of the previous files.
-        zero_line: line of the first row with feature 0, counted over all files; 0 without such a row.
-        top_id, top_line: largest feature number, and the first line that has it, counted over all files.
+        lines, rows, queries: total numbers of lines, rows and queries in the previous files.
+        zero_line: line of the first row with feature 0, counted over all files; 0 if there is no such row.
+        top_id, top_line: largest feature number, and the first line that contains it, counted over all files.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Part:
 
 
 class Totals:
-    """Totals of the blocks read so far. Lines are counted over all files; `place` returns the file and its line."""
+    """Totals over the blocks read so far. Lines are counted over all files, and `place` returns a file and its line."""
 
     def __init__(self, reading: Reading, source: Any = None) -> None:
         self.reading, self.source = reading, source
@@ -71,9 +71,9 @@ class Totals:
         self._last: object = None  # id of the query that the next rows may continue
 
     def count(self, file: File, block: Block) -> tuple[Int64Array, dict[int, bytes]]:
-        """Add the counts of a block; return the queries that begin in it (`Block.runs`), and text ids by query number.
+        """Add a block's counts. Return the queries that begin in it (`Block.runs`) and text ids by query number.
 
-        Both count over all files. `advance` adds lines and rows after they were checked.
+        Rows and queries are numbered over all files. `advance` adds the lines and rows after they were checked.
         """
         if file is not self._file:
             if self.parts and self.parts[-1].rows == self.n_rows:
@@ -101,7 +101,7 @@ class Totals:
         self.n_lines += int(block.counts[slots.LINES])
 
     def refuse(self, block: Block) -> None:
-        """Raise the error of the first unreadable row of the block, unless such rows are skipped."""
+        """Raise an error for the first unreadable row of the block, unless such rows are skipped."""
         if block.bad:
             error = self.why_refused(block.bad[0])
             if not self.reading.skip:
@@ -111,13 +111,13 @@ class Totals:
             self.warn("the last line has no newline; the file may be truncated", self.parts[-1].name)
 
     def why_refused(self, fault: slots.Fault) -> FileFormatError:
-        """Return the error of an unreadable row of the current block."""
+        """Return the error for an unreadable row of the current block."""
         part = self.parts[-1]
         before = self.n_lines - part.lines + self.source.header_lines
         return fault.error(part.name, before, by_row=self.source.by_row)
 
     def through(self, line: int) -> int:
-        """Convert a line of the current block to a line counted over all files; 0 stays 0."""
+        """Convert a line number in the current block to one that is counted over all files. The number 0 stays 0."""
         return self.n_lines + int(line) if line else 0
 
     @property
@@ -138,19 +138,19 @@ class Totals:
 
     @property
     def from_one(self) -> list[Part]:
-        """Files that seem to count features from 1 although others count from 0, unless an option decides."""
+        """Files that seem to number features from 1 although others start at 0, if no option decides."""
         top = max((part.top_id for part in self.parts if part.zero_line), default=-1)
         odd = [part for part in self.parts if not part.zero_line and 0 < part.top_id == top + 1]
         return odd if self.source.base is None else []
 
     def from_one_words(self) -> str:
-        """Return the warning about `from_one`."""
+        """Return the warning about the files in `from_one`."""
         part = self.from_one[0]
         words = f"no row of {part.name} has feature 0, which other files have, but there is feature {part.top_id}"
         return f"{words}, one past their last: do some files count from 0 and others from 1?"
 
     def place(self, line: int) -> tuple[str, int]:
-        """Return (file, its line) of a line counted over all files; line 0 means the whole data set."""
+        """Return the file, and the line in it, of a line counted over all files. Line 0 means the whole data set."""
         part = next(part for part in reversed(self.parts) if part.lines < line or part is self.parts[0])
         number = line - part.lines
         if self.source.by_row and number:
@@ -158,14 +158,14 @@ class Totals:
         return part.name, number + self.source.header_lines * bool(number)
 
     def at(self, line: int) -> str:
-        """Return the place of a line as text."""
+        """Return the location of a line as text."""
         file, line = self.place(line)
         if self.source.by_row:
             return file.removeprefix(f"{self.parts[0].name}: ") if len(self.parts) == 1 else file
         return f"line {line}" if len(self.parts) == 1 else f"{file}:{line}"
 
     def spans(self) -> list[tuple[Part, range, slice]]:
-        """Return (file, its rows, its queries) for each file."""
+        """Return the name, the rows and the queries of each file."""
         ends = [*((part.rows, part.queries) for part in self.parts[1:]), (self.n_rows, self.n_queries)]
         return [
             (part, range(part.rows, rows), slice(part.queries, queries))
@@ -198,7 +198,7 @@ class Totals:
             self.warn_or_refuse(words)
 
     def describe(self, in_columns: Callable[[], str] = lambda: "") -> None:
-        """Add warnings about values and lines; `in_columns` says where values are missing."""
+        """Add warnings about values and lines, where `in_columns` describes the columns with missing values."""
         counted = (slots.BLANK_LINES, slots.DESCENDING_ROWS, slots.REPEATED_CELLS, slots.BEYOND, slots.INFINITIES)
         if self.from_one:
             self.warn_or_refuse(self.from_one_words())
@@ -219,13 +219,13 @@ class Totals:
 
 @dataclass(frozen=True, eq=False)
 class RowPlaces:
-    """Map from row (from 0) to (file, line): `places(row)`.
+    """Map from a row number, starting at 0, to its file and line, as returned by `places(row)`.
 
     Args:
-        files: the files, with the number of lines and rows before each.
-        rows: int64[R], ascending: rows from which rows and lines advance together.
-        lines: int64[R], line of each of these rows, from 1, counted over all files without header lines.
-        order: int64[N] if row i of the data set is row order[i] of the files.
+        files: the files, with the number of lines and rows before each file.
+        rows: int64[R], ascending row numbers; between two of them, every row takes one line.
+        lines: int64[R], line of each row in `rows`, starting at 1 and counted over all files without header lines.
+        order: int64[N], given if row i of the data set is row order[i] in the files.
     """
 
     files: PlacesRecord
@@ -238,7 +238,7 @@ class RowPlaces:
             raise ValueError("no places of rows")
 
     def __call__(self, row: int) -> tuple[str, int]:
-        """Return the file and line; if the file only has rows, the name contains the row and the line is 0."""
+        """Return the file and line of a row. If files have no lines, the name includes the row, and the line is 0."""
         row, files = row if self.order is None else int(self.order[row]), self.files["files"]
         file, lines_before, _ = next((one for one in reversed(files) if one[2] <= row), files[0])
         i = int(np.searchsorted(self.rows, row, "right")) - 1
@@ -248,7 +248,7 @@ class RowPlaces:
 
 
 class Assembler(Totals):
-    """Builder of a data set from blocks, with features in memory or in a store."""
+    """Builder that assembles a data set from blocks, with the features in memory or in a store."""
 
     def __init__(self, source: Source, store: Any = None) -> None:
         super().__init__(source.reading, source)
@@ -279,7 +279,7 @@ class Assembler(Totals):
             self.blocks.append(block)
 
     def finish(self, threads: int) -> RankingDataset:
-        """Return the data set and fill `warnings`."""
+        """Return the data set, and add its warnings to `warnings`."""
         reading, source = self.reading, self.source
         self.check_rows()
         if self._coarse:
@@ -339,7 +339,7 @@ class Assembler(Totals):
         return sparse_matrix(self.blocks, base, columns)
 
     def _check_regroup(self, before: float = np.inf) -> tuple[npt.NDArray[Any], Int64Array, Int64Array]:
-        """Return the ids and runs, and for each run the first run of its query; refuse ids that reappear."""
+        """Return the ids, the runs and the first run of each run's query. Refuse ids that reappear."""
         runs = np.concatenate([*self._runs, np.zeros((0, slots.N_RUN), np.int64)])
         ids = runs[:, slots.RUN_ID]
         if self.names:  # not all are canonical integers
@@ -367,7 +367,7 @@ class Assembler(Totals):
         return ids, runs, begins
 
     def _weights(self, of_column: list[Float64Array]) -> tuple[str | None, Float64Array]:
-        """Return the source of the weights, and one per query or row; either all files have weights, or none."""
+        """Return the source of the weights, and one weight per query or row. All files must have weights, or none."""
         parts = [span for span in self.spans() if span[1]]
         file = next((part.weights_file for part, _, _ in parts if part.weights_file is not None), None)
         if of_column:
@@ -388,7 +388,7 @@ class Assembler(Totals):
         return file, np.concatenate(weights)
 
     def _queries(self) -> tuple[QueryIndex, Int64Array | None]:
-        """Return the queries, and the order of the rows if it differs from the files."""
+        """Return the queries, and the order of the rows if it differs from that in the files."""
         parts = [span for span in self.spans() if span[1]]
         if not self.n_queries:
             given = []
@@ -416,7 +416,7 @@ class Assembler(Totals):
 
 
 def _where_missing(counts: Int64Array, names: Sequence[str]) -> str:
-    """Format the largest counts as `: 12 in a, 3 in b`."""
+    """Format the largest counts, as in `: 12 in a, 3 in b`."""
     fullest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
     more = fullest.size - _SHOWN_COLUMNS
     shown = ", ".join(f"{counts[c]:,} in {names[c]}" for c in fullest[:_SHOWN_COLUMNS])
@@ -439,8 +439,8 @@ def read_files(
 
     Args:
         store: `boostrank.data.store.RowStore`, which keeps the features on disk; see `stream_files`.
-        labelled: whether tables must have labels; otherwise missing labels are 0.
-        chunk_bytes: text per thread at a time; None means the best size. The result does not depend on it.
+        labelled: whether tables must have labels. If not, missing labels are read as 0.
+        chunk_bytes: number of bytes that a thread parses at a time; None chooses a size. It does not affect the result.
     """
     if chunk_bytes is not None and chunk_bytes < 1:
         raise ParameterError(f"chunk_bytes={chunk_bytes!r} must be at least 1")
@@ -461,7 +461,7 @@ def read_files(
 
 
 class Named(NamedTuple):
-    """Results of consecutive rows, with their query ids (int or str) and document names, if the data have them."""
+    """Results for consecutive rows, with their query ids (int or str) and document names if the data contain them."""
 
     values: npt.NDArray[Any]
     qids: npt.NDArray[Any] | None
@@ -480,15 +480,15 @@ def pieces_of_files(
     chunk_bytes: int = _PIECE_CHUNK,
     **options: Any,
 ) -> Iterator[Any]:
-    """Yield the results of `work` on batches of rows, in order; with `keep_names`, as `Named`. Labels are ignored.
+    """Yield the results of `work` for batches of rows in order, as `Named` objects if `keep_names` is true.
 
-    Rows are not kept, so memory does not grow with the files. A row with a feature outside `like` is refused, or
-    skipped with `on_bad_line="skip"`.
+    Labels are ignored. Rows are not kept, so memory use does not grow with the files. A row with a feature that `like`
+    lacks is refused, or skipped with `on_bad_line="skip"`.
 
     Args:
-        work: function of at least one row of float32 features.
-        columns: int64[c], ascending, from 0: columns to pass, as float32[n, c] in C order, from several threads. None
-            passes all, dense or CSR, from the calling thread.
+        work: function that is called with one or more rows of float32 features.
+        columns: int64[c], ascending columns (from 0) to pass to `work` as float32[n, c] in C order, from several
+            threads. None passes all columns, dense or CSR, from the calling thread.
     """
     spec, opened = open_files(source, format, like=like, rows_alone=True, **options)
     with closing(opened):

@@ -46,9 +46,9 @@ _PRIVATE: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if h
 
 
 def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any]:
-    """Return an array of zeros whose memory returns to the operating system when it is freed.
+    """Return an array of zeros whose memory is returned to the operating system when the array is freed.
 
-    `malloc` would keep the freed memory of the blocks, which together are as large as the data set.
+    `malloc` would keep the freed memory of all blocks, which together are as large as the data set.
     """
     size = math.prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(kind).itemsize
     if size < _MAPPED_FROM:
@@ -58,13 +58,13 @@ def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any
 
 @dataclass(frozen=True)
 class Fault:
-    """Reason why a row cannot be read.
+    """The reason why a row cannot be read.
 
     Args:
-        line: line or row in the block.
-        reason: message.
-        column: byte of the line, from 1; 0 for the whole line.
-        stand_in: word that seems to mark a missing value, and its byte; None for other reasons.
+        line: line or row number in the block.
+        reason: error message.
+        column: byte position in the line, starting at 1; 0 means the whole line.
+        stand_in: word that seems to mark a missing value, and its byte position; None for other reasons.
     """
 
     line: int
@@ -80,7 +80,7 @@ class Fault:
 
 
 class UnreadableLine(Exception):
-    """A line whose chunk cannot be loaded. The argument is its `Fault`."""
+    """Error for a line whose chunk cannot be loaded. Its argument is a `Fault`."""
 
 
 def no_counts() -> Int64Array:
@@ -95,27 +95,27 @@ class Block:
     Args:
         labels: float64[n].
         counts: int64[N_STATE].
-        lines: int64[n], line or row in the block, from 1.
+        lines: int64[n], line or row number in the block, starting at 1.
         dense: float32[n, w].
-        sparse: end of each row in the following arrays, int64[n]; feature numbers, int32[c]; values, float32[c].
+        sparse: int64[n], end of each row in the arrays that follow; int32[c], feature numbers; float32[c], values.
         runs: int64[r, N_RUN], one row per run of rows with the same query id.
-        names: query ids that are text, by run.
+        names: text query ids, by run.
         weights: float64[n], from a weight column.
-        others: columns of the gain that are not features, float64[n], by name.
-        categories: categories in this block, by column. `dense` has positions in them until they are coded.
-        coarse: names of columns with integers that float32 rounds.
+        others: columns that the gain uses but that are not features, float64[n], by name.
+        categories: categories in this block, by column. `dense` contains positions in this list until they are coded.
+        coarse: names of columns with integers that are rounded in float32.
         document_names: object[n], name of each document as text, if requested.
-        words: texts of queries, by query id, if requested.
+        words: query texts by query id, if requested.
         bad: the first BAD_KEPT refused rows.
-        stand_ins: line and byte of the first of each word that seems to mark a missing value, in lenient reading.
-        stand_in_rows: number of rows that are unreadable only because of these words.
+        stand_ins: words that seem to mark missing values, with the first line and byte of each, in lenient reading.
+        stand_in_rows: number of rows that are unreadable only because of the words in `stand_ins`.
         unterminated: whether the last line has no newline.
-        size: number of bytes of text.
-        result: result of `Source.blocks(then=...)` for the block.
-        text: unparsed rows, for the file tools: whole lines as a memoryview, or a record batch.
+        size: size of the text in bytes.
+        result: return value of the function `then` that was passed to `Source.blocks`.
+        text: unparsed rows for the file tools, as a memoryview of whole lines or as a record batch.
         ends: int64[n], end of each row in `text`, in bytes or rows.
-        head: header of the file, a line or a schema.
-        qid_column: position of the query ids in a table.
+        head: file header, which is a line or a schema.
+        qid_column: position of the query id column in a table.
     """
 
     labels: Float64Array
@@ -159,7 +159,7 @@ class Block:
         return int(self.labels.size)
 
     def row_ids(self) -> npt.NDArray[Any] | None:
-        """Return the query id of each row, int or str; None if rows have none. Call it before `Totals.count`."""
+        """Return the query id of each row, int or str, or None if rows have no ids. Call this before `Totals.count`."""
         if not len(self.runs):
             return None
         ids = self.runs[:, RUN_ID].astype(object)
@@ -168,7 +168,7 @@ class Block:
         return np.repeat(ids, np.diff(self.runs[:, RUN_ROW], append=self.n_rows))
 
     def queries_after(self, last: object, number: int) -> tuple[Int64Array, dict[int, bytes], object]:
-        """Return the runs of new queries, their text ids by query number from `number`, and the id of the last run.
+        """Return the runs of new queries, their text ids by query number starting at `number`, and the last run's id.
 
         The first run is not new if its id is `last`.
         """
@@ -206,7 +206,7 @@ class Block:
 
 
 def runs_of(ids: npt.NDArray[Any], lines: Int64Array) -> tuple[Int64Array, dict[int, bytes]]:
-    """Return `Block.runs` and `Block.names` of rows, given their query ids (int64, or objects: int and str)."""
+    """Return `Block.runs` and `Block.names` for rows with the given query ids (int64, or objects: int and str)."""
     starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]])[: ids.size])
     runs = np.zeros((starts.size, N_RUN), np.int64)
     runs[:, RUN_ROW], runs[:, RUN_LINE] = starts, lines[starts]
@@ -223,7 +223,7 @@ def runs_of(ids: npt.NDArray[Any], lines: Int64Array) -> tuple[Int64Array, dict[
 
 
 def dense_matrix(blocks: list[Block | None], base: int, columns: int, threads: int) -> Float32Array:
-    """Return float32[N, columns] of all blocks. Each block is removed from the list after it is copied."""
+    """Return the features of all blocks, float32[N, columns]. Each block leaves the list once it is copied."""
     starts = _starts(blocks)
     out = np.zeros((int(starts[-1]), columns), np.float32)
 
@@ -244,7 +244,7 @@ def dense_matrix(blocks: list[Block | None], base: int, columns: int, threads: i
 
 
 def sparse_matrix(blocks: list[Block | None], base: int, columns: int) -> sparse.csr_matrix:
-    """Return the CSR matrix of all blocks, without +0.0. Each block is removed from the list after it is copied."""
+    """Return the features of all blocks as CSR, without +0.0. Each block leaves the list once it is copied."""
     starts = _starts(blocks)
     kept = sum(b.cells()[1].size for b in blocks if b is not None)
     # SciPy needs both index arrays of one type: int64 only if the offsets require it.
@@ -274,7 +274,7 @@ def _starts(blocks: Sequence[Block | None]) -> Int64Array:
 def fill_dense(
     row_ends: Int64Array, rows: int, ids: Int32Array, values: Float32Array, limit: int, out: Float32Array
 ) -> None:
-    """Write the values of features up to number `limit` into `out`, which is zero, float32[rows, columns]."""
+    """Write the values of features up to number `limit` to `out`, float32[rows, columns], which contains zeros."""
     begin = 0
     for row in range(rows):
         for i in range(begin, row_ends[row]):
@@ -294,7 +294,7 @@ def fill_sparse(
     out_ids: Int32Array,
     out_values: Float32Array,
 ) -> int:
-    """Copy the values of features up to number `limit`, except +0.0, and return how many they are.
+    """Copy the values of features up to number `limit`, except +0.0, and return the number of copied values.
 
     `out_ids` and `out_values` may be the input arrays.
     """

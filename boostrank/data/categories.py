@@ -1,4 +1,4 @@
-"""Category codes, which are the same for all tables, and the conversion of columns to float32."""
+"""Category codes, which are shared by all tables, and conversion of columns to float32."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.records import jsonable
 
 EXACT = 2**24
-"""float32 represents all integers up to this number exactly."""
+"""Largest integer up to which float32 represents all integers exactly."""
 _LARGEST_CODE = EXACT  # engines also use one bit per code
 
 
 @dataclass(frozen=True)
 class Categories:
-    """Categories of one column.
+    """The categories of one column.
 
     Args:
         values: categories with the codes 0, 1, ..., all text or all numbers; None if they are unknown.
-        ordered: whether to split the codes like numbers, as LightGBM does with ordered categories.
+        ordered: whether trees split the codes like numbers, as LightGBM does for ordered categories.
     """
 
     values: tuple[Any, ...] | None = None
@@ -34,7 +34,7 @@ class Categories:
 
 
 def read_record(record: Mapping[str, Any] | None) -> dict[str, Categories]:
-    """Return the categories of each column, given `to_record`'s result."""
+    """Return the categories of each column from the result of `to_record`."""
     return msgspec.convert(record or {}, dict[str, Categories])
 
 
@@ -44,9 +44,9 @@ def to_record(categories: Mapping[str, Categories]) -> dict[str, Any]:
 
 
 def named_columns(given: Any, names: Sequence[str]) -> list[str]:
-    """Return the names of the columns in `categorical_feature`, a list of names or positions, or a text as in LightGBM.
+    """Return the column names that `categorical_feature` selects by names, by positions, or by text as in LightGBM.
 
-    LightGBM's texts are "0,2" and "name:a,b". "auto", None and "" mean no columns.
+    LightGBM accepts text such as "0,2" and "name:a,b". "auto", None and "" mean no columns.
     """
     if given is None or (isinstance(given, str) and given in ("auto", "")):
         return []
@@ -83,12 +83,12 @@ def check_codes(values: Float32Array | Float64Array, name: str) -> None:
 
 
 def _no_code(values: Float32Array | Float64Array, largest: float) -> npt.NDArray[np.bool_]:
-    """Return whether each value is neither an integer from 0 to `largest`, exclusive, nor NaN."""
+    """Mark the values that are neither NaN nor an integer from 0 to below `largest`."""
     return ~np.isnan(values) & ((values < 0) | (values >= largest) | (values != np.floor(values)))
 
 
 class Coding:
-    """Assignment of codes to the categories of one column while tables are read.
+    """The assignment of codes to the categories of one column while tables are read.
 
     Categories that are not in `known` are missing. If `known` is None, codes follow the order of appearance.
     """
@@ -102,11 +102,11 @@ class Coding:
 
     @property
     def categories(self) -> Categories:
-        """Categories found so far."""
+        """The categories found so far."""
         return Categories(tuple(self._codes), self._ordered)
 
     def codes(self, local: Int64Array, values: Sequence[Any]) -> Float32Array:
-        """Return the codes of categories, float32[n], given positions in `values`, -1 if missing; NaN if unknown."""
+        """Return codes, float32[n], for positions in `values`, where -1 is missing. Unknown categories become NaN."""
         counts = np.bincount(local[local >= 0], minlength=len(values))
         known = np.full(len(values) + 1, np.nan, np.float32)  # the last entry is for -1
         for i, value in enumerate(one.item() if isinstance(one, np.generic) else one for one in values):
@@ -133,7 +133,7 @@ class Coding:
         return known[local]
 
     def warn(self, whose: str) -> None:
-        """Warn about the number of unknown categories and of their values, with the most frequent category."""
+        """Warn about unknown categories: how many there are, how many values have them, and the most frequent one."""
         if not self._unseen:
             return
         first, many = max(self._unseen, key=self._unseen.__getitem__), len(self._unseen)
@@ -144,7 +144,7 @@ class Coding:
 
 
 def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, Categories], whose: str) -> None:
-    """Warn about values in the categorical columns of an array that are not codes of a category."""
+    """Warn about values in the categorical columns of an array that are not category codes."""
     for i, name in enumerate(names):
         if name not in categories:
             continue
@@ -159,7 +159,7 @@ def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, C
 
 
 def coding_of(name: str, old: Categories | None, new: Categories | None, whose: str) -> Coding | None:
-    """Return the coding from the categories `old` to `new`; None if their codes are the same, or unknown."""
+    """Return the coding from the categories `old` to `new`, or None if their codes are equal or unknown."""
     if old is None or old.values is None or (new is not None and new.values == old.values):
         return None
     if new is None or new.values is None:
@@ -175,14 +175,14 @@ def _examples(values: Sequence[Any]) -> str:
 
 
 def _kind_of(value: Any) -> str | None:
-    """Return the kind of a category; None for types that a record cannot store."""
+    """Return the kind of a category, or None for a type that records cannot store."""
     if isinstance(value, str):
         return "text"
     return "a number" if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 def as_float32(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
-    """Convert real numbers to float32. Numbers beyond its range are refused."""
+    """Convert real numbers to float32, and refuse numbers beyond its range."""
     if values.dtype == np.float32:
         return values
     with np.errstate(over="ignore"):
@@ -195,7 +195,7 @@ def as_float32(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
 
 
 def is_coarse(values: npt.NDArray[Any]) -> bool:
-    """Return whether all values are integers or missing, and float32 rounds some of them."""
+    """Return whether all values are integers or missing, and some of them are rounded in float32."""
     if values.dtype == np.float32 or not np.nanmax(np.abs(values), initial=0.0) > EXACT:
         return False
     known = values[np.isfinite(values)]
@@ -204,6 +204,6 @@ def is_coarse(values: npt.NDArray[Any]) -> bool:
 
 
 def coarse_words(names: Iterable[str]) -> str:
-    """Return the warning about columns with integers that float32 rounds."""
+    """Return the warning about columns with integers that are rounded in float32."""
     words = "(drop the column if it is an id; subtract an offset if it is a time)"
     return f"{_examples(list(names))}: integers above {EXACT:,} are rounded to float32 {words}"

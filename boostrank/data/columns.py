@@ -1,4 +1,4 @@
-"""Roles of the columns of a table: label, query id, weight, and features with their order."""
+"""Roles of table columns: label, query id, weight, and the features with their order."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 @dataclass(frozen=True)
 class Columns:
-    """Positions of the columns that are read from a file.
+    """The positions of the columns that are read from a file.
 
     Args:
         header: names of all columns.
         names: feature names, in the order of the data set.
         places: position of each feature.
-        label, qid, weight, id: positions; None without such a column.
+        label, qid, weight, id: positions of these columns; None if there is no such column.
         coded: positions of categorical features.
-        how: values of the options `label`, `qid`, `weight`, `id` and `drop` to record with a model.
+        how: values of the options `label`, `qid`, `weight`, `id` and `drop`, which are recorded with a model.
         others, texts: positions of other numeric columns, such as those of the gain, and of other text columns.
     """
 
@@ -61,7 +61,7 @@ class Columns:
     texts: tuple[int, ...] = ()
 
     def needed(self, reading: Reading) -> tuple[list[int], list[int]]:
-        """Return the positions of the columns to read as numbers, and as text."""
+        """Return the positions of the columns to read as numbers, and of those to read as text."""
         of_rows = () if reading.rows_alone else (self.label, self.weight, *self.others)
         numbers = [*of_rows, *(place for place in self.places if place not in self.coded)]
         texts = [*self.coded, *self.texts, None if reading.rows_alone and not reading.names else self.qid]
@@ -78,7 +78,7 @@ def choose_columns(
     has_sizes: bool = False,
     declared: Collection[str] = (),
 ) -> Columns:
-    """Choose the columns of a file by its header. Columns in `declared` are categorical by their type."""
+    """Choose the columns of a file from its header. The types of the columns in `declared` are categorical."""
     if header and not header[0].strip():
         header = [_INDEX_OF_CSV + ".1" * (_INDEX_OF_CSV in header), *header[1:]]  # as pandas numbers them
     try:
@@ -92,7 +92,7 @@ def choose_columns(
 
 
 def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]]) -> Columns:
-    """Return columns that are named by the caller."""
+    """Return the columns that the caller names."""
     for name in (*pick[0], *pick[1]):
         if name not in header:
             raise DataError(f"no column is called {name!r}.{did_you_mean(name, header, list_all=len(header) < 13)}")
@@ -103,7 +103,7 @@ def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]]) ->
 
 
 def _with_queries(header: Sequence[str], options: Reading, in_order: bool) -> Columns:
-    """Return the column of query ids. The next file must have the same `names`, in this order if `in_order`."""
+    """Return the query id column. The next file must have the same `names`, and in the same order if `in_order`."""
     _check_header(header)
     qid = column_of("qid", header, options)
     if qid is None:
@@ -185,7 +185,7 @@ def _chosen(header: Sequence[str], options: Reading, has_sizes: bool, declared: 
 
 
 def _in_gain(gain: str, header: Sequence[str], features: Collection[str], roles: dict[str, str]) -> list[str]:
-    """Return the columns of a gain that are not features."""
+    """Return the columns that a gain uses but that are not features."""
     expression, found = GainExpression.parse(gain), []
     for name in expression.columns:
         if name == LABEL or name in features:
@@ -209,7 +209,7 @@ def _check_header(header: Sequence[str]) -> None:
 
 
 def column_of(role: str, header: Sequence[str], options: Reading) -> str | None:
-    """Return the name of the column of a role, by option or default; None if there is none."""
+    """Return the name of the column with a role, from the option or the defaults, or None if there is none."""
     name: str | None = getattr(options, role)
     if name is not None:
         return _check_there(name, role, header)
@@ -236,7 +236,7 @@ def _check_there(name: str, role: str, header: Sequence[str]) -> str:
 
 
 def _features(rest: Sequence[str], options: Reading) -> tuple[tuple[str, ...], Sequence[str], str | None]:
-    """Return the feature names, the column of each, and a warning if columns are matched by position."""
+    """Return the feature names, the column of each feature, and a warning if columns are matched by position."""
     space = options.space
     if space is None:
         if not rest:

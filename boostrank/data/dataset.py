@@ -45,12 +45,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Provenance:
-    """Origin of a data set, as recorded with models.
+    """The origin of a data set, as recorded with models.
 
     Args:
-        files: paths as given; empty for arrays.
+        files: paths as the caller passed them; empty for arrays.
         index_base: number of the first feature in the file (0 or 1), None for arrays.
-        options: reader options that affect values (missing tokens, label map, ...), plain data.
+        options: reader options that affect values (missing tokens, label map, ...), as plain data.
     """
 
     files: tuple[str, ...] = ()
@@ -60,16 +60,16 @@ class Provenance:
 
 @dataclass(frozen=True, eq=False)
 class RankingDataset:
-    """Documents of whole queries. The rows of a query are contiguous.
+    """The documents of complete queries. The rows of a query are contiguous.
 
     Args:
-        features: float32[N, d] in C order, or float32 `scipy.sparse.csr_matrix`. NaN is missing; absent entries of
-            sparse rows are zero on every backend. The features of `stream` are on disk, and read in slices.
-        labels: float64[N], finite; larger is better.
-        document_names: object[N], name of each document as text, "" without one; None if they were not read.
-        input_rows: int64[N] if rows were sorted: row i was row input_rows[i] of the input.
-        categories: categorical feature -> categories of its codes.
-        candidates: all documents of the queries, if the data set has only some of them; else None.
+        features: float32[N, d] in C order, or float32 `scipy.sparse.csr_matrix`. NaN is missing, and absent entries of
+            sparse rows are zero on every backend. Features that `stream` returns are kept on disk and read in slices.
+        labels: float64[N], finite; larger labels are better.
+        document_names: object[N], name of each document as text, "" if it has none; None if names were not read.
+        input_rows: int64[N] if the rows were sorted. Row i is row input_rows[i] of the input.
+        categories: mapping from a categorical feature to the categories that its codes stand for.
+        candidates: all documents of the queries if the data set contains only some of them; otherwise None.
     """
 
     features: Features
@@ -130,23 +130,24 @@ class RankingDataset:
     def read(cls, path: Paths, *, format: str = "auto", **options: Any) -> RankingDataset:
         """Read files of any format in `boostrank.data.source.FORMATS` as one data set.
 
-        The number of features and the number of the first one (0 or 1) are those of all files together; columns of
-        tables are matched by name. Each query must be in one file, and ids may restart in each. A query that continues
-        in the next file is refused, or joined by `regroup`, and `input_rows` records the original rows. Group sizes in
-        `FILE.query` or `FILE.group` define the queries of a file without query ids; `FILE.weight` contains weights.
+        The number of features, and that of the first one (0 or 1), are the same for all files. Columns of tables are
+        matched by name. Each query must be in one file, and ids may restart in each file. A query that continues in the
+        next file is refused, or joined if `regroup` is set, and then `input_rows` records the original rows. The group
+        sizes in `FILE.query` or `FILE.group` define the queries of a file without query ids, and `FILE.weight` contains
+        weights.
 
         Args:
-            path: a file, plain or compressed (gzip, bzip2, xz, zstd); several files; a pattern, `shards/*.gz`; a binary
-                file object; or "-", standard input.
-            format: name of the format, such as csv or parquet; "auto" detects it by file name, else by content.
-            options: fields of `boostrank.options.ReadOptions`, the reading options of `boostrank train --help`;
-                `like`, the training data (or their `FeatureSpace`), whose features are read: other features are
-                ignored with a warning, and absent ones are zero; `threads`, None for all cores, which does not affect
-                the result; `progress`, called with the bytes read and their total (or None).
+            path: a plain or compressed (gzip, bzip2, xz, zstd) file, several files, a pattern such as `shards/*.gz`, a
+                binary file object, or "-" for standard input.
+            format: name of the format, such as csv or parquet; "auto" detects it from the file name, else the content.
+            options: fields of `boostrank.options.ReadOptions`, the reading options in `boostrank train --help`. `like`
+                is the training data (or their `FeatureSpace`) whose features are read: others are ignored with a
+                warning, and absent ones are zero. `threads` (None for all cores) does not affect the result. `progress`
+                is called with the bytes read and their total (or None).
 
         Raises:
-            FileFormatError: unreadable content, with file, line or row, and column; the first by line.
-            ParameterError: options that are out of range, contradictory or unsupported by the format.
+            FileFormatError: unreadable content. The message names the file, the first such line or row, and the column.
+            ParameterError: an option is out of range, contradicts another option, or is not supported by the format.
         """
         # Imported by name, because the readers import this module.
         data: RankingDataset = import_module("boostrank.data.assemble").read_files(path, format=format, **options)
@@ -155,7 +156,7 @@ class RankingDataset:
     @classmethod
     @takes_reader_options
     def from_libsvm(cls, path: Paths, **options: Any) -> RankingDataset:
-        """Read libsvm (SVMrank, LETOR) files as one data set; arguments as for `read`."""
+        """Read libsvm (SVMrank, LETOR) files as one data set. The arguments are those of `read`."""
         return cls.read(path, format="libsvm", **options)
 
     @classmethod
@@ -163,20 +164,20 @@ class RankingDataset:
     def stream(
         cls, path: Paths, *, cache: str | PathLike[str] | bool = True, external_memory: bool = False, **options: Any
     ) -> RankingDataset:
-        """Read files and keep their features on disk; `features` reads slices of them.
+        """Read files and keep their features on disk, from which `features` reads slices.
 
         Each value takes 4 bytes in an unnamed temporary file (in the cache folder, else in `TMPDIR`), which is removed
         with the data set or when the process ends.
 
         Args:
-            path, options: as for `read`, like `format`.
-            cache: folder of the cache; True means `.boostrank-cache` next to the first file, False means none. Sources
-                that can be read only once (pipes) have none.
+            path, format, options: see `read`.
+            cache: cache folder. True means `.boostrank-cache` next to the first file, and False disables the cache,
+                which is never used for sources that can be read only once (pipes).
             external_memory: whether XGBoost also keeps its bins on disk.
 
         Raises:
-            FileFormatError, ParameterError: as `read`.
-            DataError: scattered rows of queries, which `regroup` cannot move on disk.
+            FileFormatError, ParameterError: see `read`.
+            DataError: the rows of a query are scattered, and `regroup` cannot move rows on disk.
             TrainingError: the disk is full.
         """
         store = import_module("boostrank.data.store")
@@ -202,29 +203,29 @@ class RankingDataset:
         """Make a data set from an array, a sparse matrix or a data frame.
 
         Args:
-            X: [N, d] numbers. Tables of pandas, polars, Arrow and other libraries (via narwhals or an Arrow stream) may
-                also contain categories. Values are cast to float32: numbers out of range are refused, and rounded
-                integers (above 2^24) cause a warning. Null and masked entries are missing.
-            y: [N] relevance labels; larger is better.
-            qid: [N] query id of each row, numbers or text. The rows of a query must be contiguous.
+            X: [N, d] numbers. Tables from pandas, polars, Arrow and other libraries (via narwhals or an Arrow stream)
+                may also contain categories. Values are cast to float32. Numbers out of range are refused, and integers
+                that are rounded (above 2^24) cause a warning. Null and masked entries are missing.
+            y: [N] relevance labels; larger labels are better.
+            qid: [N] query id of each row, as numbers or text. The rows of a query must be contiguous.
             group: sizes of the queries in row order, instead of `qid`.
-            weight: positive weights, one per query or per row. Row weights that differ within a query weight documents,
-                as `document_weight`.
+            weight: positive weights, one per query or per row. Row weights that differ within a query are document
+                weights, like `document_weight`.
             document_weight: [N] weights of at least 0. Most objectives multiply the gain of a document by its weight,
-                others refuse weights (`boostrank objectives NAME`). Metrics ignore them.
-            k: cut-off rank of the objective by query, instead of its parameter k: one integer per query, or per row and
-                constant within queries. 0 means the whole list.
-            feature_names: d names; data frames have their own.
-            sort: sort rows by query (stably); predictions are in the given order.
-            categorical_feature: columns of categories, by name or position. "auto" detects them by type: categories of
-                pandas and polars, enumerations, Arrow dictionaries. Named text columns are categories; named numeric
-                columns are codes, integers from 0. Codes follow the declared order, else the order of rows. Ordered
-                categories (pandas, Arrow) that are not named are split by code, as numbers.
-            copy: whether to copy features that need no cast (float32 in C order, CSR of float32). False saves memory,
-                but later changes of the array would change the data set.
+                and the others refuse weights (see `boostrank objectives NAME`). Metrics ignore them.
+            k: cut-off rank for each query, which replaces the objective's parameter k: one integer per query, or one
+                per row that is constant within queries. 0 means the whole list.
+            feature_names: d names; data frames already have names.
+            sort: whether to sort rows by query (stably). Predictions keep the order of the input.
+            categorical_feature: categorical columns, by name or position. "auto" detects them by type: pandas and
+                polars categories, enumerations and Arrow dictionaries. Named text columns contain categories, and named
+                numeric columns contain codes, integers from 0. Codes follow the declared order, or else the row order.
+                Ordered categories (pandas, Arrow) that are not named are split by code, like numbers.
+            copy: whether to copy features that need no cast (float32 in C order, or float32 CSR). False saves memory,
+                but later changes to the array would change the data set.
 
         Raises:
-            DataError: invalid data; the message names the row or column, and a remedy.
+            DataError: the data are invalid. The message names the row or column, and a remedy.
         """
         if (qid is None) == (group is None):
             raise DataError("pass either qid= (one id per row) or group= (sizes of the queries)")
@@ -284,16 +285,16 @@ class RankingDataset:
         """Make a data set from a table with label, query id and weight columns.
 
         Args:
-            frame: a table, as `X` of `from_arrays`.
-            label, qid, weight: column names; weights as for `from_arrays`.
-            id: column with the names of the documents.
+            frame: a table, like `X` in `from_arrays`.
+            label, qid, weight: column names. For weights, see `from_arrays`.
+            id: column with document names.
             drop: columns that are not features, such as document ids and dates.
-            categorical_feature: as for `from_arrays`; positions count features.
-            gain: an expression over `label` and other columns, features or not, that replaces the labels; see
+            categorical_feature: see `from_arrays`; a position is that of a feature.
+            gain: an expression over `label` and other columns (features or not) that replaces the labels; see
                 `with_gain`.
 
         Raises:
-            DataError: as `from_arrays`, or a missing column.
+            DataError: see `from_arrays`; also if a column is missing.
         """
         X, y, ids, weights, names = read_frame(frame, label, qid, weight, [drop] if isinstance(drop, str) else drop, id)
         data = cls.from_arrays(X, y, qid=ids, weight=weights, sort=sort, categorical_feature=categorical_feature)
@@ -323,12 +324,12 @@ class RankingDataset:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the features, or slices of them read from disk, are a CSR matrix."""
+        """Whether the features, or the slices that are read from disk, are a CSR matrix."""
         return is_sparse(self.features)
 
     @property
     def document_weights(self) -> Float64Array | None:
-        """Weight of each document, float64[N], at least 0; None if all are equal."""
+        """Weight of each document, float64[N], at least 0; None if all weights are equal."""
         return self.queries.document_weights
 
     @property
@@ -352,17 +353,17 @@ class RankingDataset:
     def with_features(
         self, names: Sequence[str], *, whose: str, categories: Mapping[str, Categories] | None = None
     ) -> RankingDataset:
-        """Return the same rows with the features in the order of `names`, and with the codes of `categories`.
+        """Return the same rows with the features in the order of `names` and coded according to `categories`.
 
         Generated names (`f1`, `f2`, ...) are matched by position.
 
         Args:
-            names: feature names of the target, a model or a training set.
-            whose: name of the target, for messages.
-            categories: feature -> categories of the target; unknown categories become missing, with a warning.
+            names: feature names of the target, which is a model or a training set.
+            whose: description of the target, used in messages.
+            categories: categories of the target by feature. Unknown categories become missing, with a warning.
 
         Raises:
-            DataError: another number of features, other features, or categories in a numeric column.
+            DataError: the features or their number differ, or a numeric column contains categories.
         """
         found = self._in_order(names, whose)
         if categories is None:
@@ -371,13 +372,13 @@ class RankingDataset:
         return found._coded({here: categories[name] for here, name in own if name in categories}, whose)
 
     def only(self, names: Sequence[str]) -> RankingDataset:
-        """Return the same rows with only these features, if all names exist; else unchanged."""
+        """Return the same rows with only these features, or the data set itself if a name does not exist."""
         if len(names) >= self.n_features or not set(names) <= set(self.feature_names):
             return self
         return self._columns(names, {name: one for name, one in self.categories.items() if name in names})
 
     def like(self, train_set: RankingDataset) -> RankingDataset:
-        """Return the same rows with the features of a training set, in its order and codes.
+        """Return the same rows with the features of a training set, in the same order and with the same codes.
 
         Raises:
             DataError: as `with_features`.
@@ -407,7 +408,7 @@ class RankingDataset:
         return replace(self, features=features, feature_names=tuple(names), categories=categories)
 
     def _coded(self, categories: Mapping[str, Categories], whose: str) -> RankingDataset:
-        """Return the same rows with the codes of these categories."""
+        """Return the same rows, coded according to these categories."""
         if isinstance(self.features, np.ndarray):
             named = {name for name, one in self.categories.items() if one.values is not None}
             codes = {name: one for name, one in categories.items() if name not in named}
@@ -432,27 +433,27 @@ class RankingDataset:
         return replace(self, features=features, categories=categories)
 
     def with_gain(self, gain: str) -> RankingDataset:
-        """Return the same rows with the values of an expression as labels, like `gain` of a training.
+        """Return the same rows with the values of an expression as labels, like the training option `gain`.
 
         Args:
-            gain: expression over `label` and features, such as "0.7*label + 0.3*log1p(margin)"; see
-                `core.conventions`. The gain of these labels is "linear". Columns that are not features are only
-                available to `gain=` of `read` and `from_frame`.
+            gain: expression over `label` and features, such as "0.7*label + 0.3*log1p(margin)"; see `core.conventions`.
+                The new labels are used with the gain "linear". Columns that are not features are only available to the
+                argument `gain` of `read` and `from_frame`.
 
         Raises:
-            ParameterError: invalid expression.
-            DataError: an unknown column, or a value that is negative or not finite, with its row.
+            ParameterError: the expression is invalid.
+            DataError: a column does not exist, or the value in a row is negative or not finite.
         """
         found: RankingDataset = with_gain(self, gain)
         return found
 
     @property
     def gain(self) -> str | None:
-        """Expression that defines the labels; None for plain labels."""
+        """The expression that defines the labels; None if they are plain labels."""
         return gain_of(self)
 
     def take(self, queries: npt.ArrayLike) -> RankingDataset:
-        """Return some whole queries, in the requested order."""
+        """Return a selection of queries, in the requested order."""
         index, rows = self.queries.take(queries)
         return self.of_rows(index, rows)
 
@@ -460,7 +461,7 @@ class RankingDataset:
         """Return the queries of both data sets, renumbered if ids occur in both.
 
         Raises:
-            DataError: different features, cut-offs by query in only one data set, or rows on disk.
+            DataError: the features differ, only one data set has cut-offs by query, or rows are on disk.
         """
         first, second = self.queries, other.queries
         if self.feature_names != other.feature_names:
@@ -502,14 +503,14 @@ class RankingDataset:
         return self if chosen.size == len(self.queries) else self.take(chosen)
 
     def shuffled(self, rng: np.random.Generator) -> RankingDataset:
-        """Return the queries and the rows within queries in random order; queries are renumbered."""
+        """Return the queries, and the rows within each query, in random order. Queries are renumbered."""
         index, rows = self.queries.take(rng.permutation(len(self.queries)))
         order = np.lexsort((rng.random(rows.size), index.of_rows()))
         weights = None if index.document_weights is None else index.document_weights[order]
         return self._numbered(replace(index, document_weights=weights, places=None), rows[order])
 
     def redrawn(self, rng: np.random.Generator) -> RankingDataset:
-        """Return a bootstrap sample of the queries. Repeated queries are separate; all are renumbered."""
+        """Return a bootstrap sample of the queries. Repeated queries are separate, and all are renumbered."""
         count = len(self.queries)
         return self._numbered(*self.queries.take(np.sort(rng.integers(0, count, count))))
 
@@ -517,7 +518,7 @@ class RankingDataset:
         return self.of_rows(replace(index, qid=np.arange(len(index))), rows)
 
     def of_rows(self, index: QueryIndex, rows: Int64Array, features: Any = None) -> RankingDataset:
-        """Return some rows: `index` has their queries, and `features` their features if these were already taken."""
+        """Return a selection of rows with the queries `index`, and with `features` if these were already taken."""
         one = self.candidates
         return replace(
             self,
@@ -542,19 +543,19 @@ class RankingDataset:
         return out
 
     def constant_features(self) -> tuple[str, ...]:
-        """Return the names of features with one value in every row, or with missing values only."""
+        """Return the names of the features that have the same value in every row, or only missing values."""
         columns = constant_columns(self.features) if self.n_documents else ()
         return tuple(self.feature_names[i] for i in columns)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the features, labels and query boundaries, which depends only on values and order."""
+        """A hash of the features, labels and query boundaries, which depends only on values and their order."""
         rows, labels, ptr = self.features, self.labels, self.queries.ptr
         return rows.fingerprint(labels, ptr) if isinstance(rows, Rows) else fingerprint(rows, labels, ptr)
 
 
 def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) -> npt.NDArray[Any] | None:
-    """Concatenate two arrays, of which a missing one is filled with `fill`; return None if both are missing."""
+    """Concatenate two arrays, and fill a missing one with `fill`. Return None if both are missing."""
     if first is None and second is None:
         return None
     kind = (second if first is None else first).dtype
@@ -563,19 +564,19 @@ def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) ->
 
 
 def is_lightgbms(data: Any) -> bool:
-    """Return True for a `lgb.Dataset`, without an import of LightGBM."""
+    """Return whether an object is a `lgb.Dataset`, without importing LightGBM."""
     return any(f"{one.__module__}.{one.__name__}" == "lightgbm.basic.Dataset" for one in type(data).__mro__)
 
 
 def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None) -> RankingDataset:
-    """Return a `RankingDataset` unchanged, or the rows that a `lgb.Dataset` still holds as one.
+    """Return a `RankingDataset` unchanged, or convert the rows that a `lgb.Dataset` still keeps.
 
     Args:
-        what: name of the argument, for messages.
-        names: feature names for a `lgb.Dataset` without any.
+        what: name of the argument, used in messages.
+        names: feature names for a `lgb.Dataset` that has none.
 
     Raises:
-        ParameterError: neither of the two, or a `lgb.Dataset` that does not hold what is needed.
+        ParameterError: the object is of another type, or a `lgb.Dataset` that lacks the required data.
     """
     if isinstance(data, RankingDataset):
         return data
@@ -606,7 +607,7 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
 
 
 def takes_dataset(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that its argument `data` may be a `lgb.Dataset`, and must be a data set."""
+    """Decorate a function so that it checks its argument `data` and also accepts a `lgb.Dataset`."""
     signature = inspect.signature(function)
 
     @wraps(function)

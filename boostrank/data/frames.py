@@ -1,4 +1,4 @@
-"""Conversion of data frames to float32: those of pandas, polars, Arrow, narwhals, or with an Arrow stream.
+"""Conversion of data frames (pandas, polars, Arrow, narwhals, or any with an Arrow stream) to float32.
 
 narwhals has no dependencies, and LightGBM requires it. Unlike the Arrow C interface, it reads pandas without pyarrow.
 """
@@ -25,7 +25,7 @@ _OF_SEVERAL = (nw.Struct, nw.List, nw.Array)
 
 
 def as_frame(X: Any) -> Any:
-    """Return a `narwhals.DataFrame` of a table; None if X is not a table."""
+    """Return a table as a `narwhals.DataFrame`, or None if X is not a table."""
     if not any(hasattr(type(X), name) for name in ("columns", "__arrow_c_stream__", "__arrow_c_array__")):
         return None
     try:
@@ -53,7 +53,7 @@ def names_of(frame: Any) -> tuple[str, ...]:
 
 
 def cut(table: Any, qid: str, parts: int) -> list[Any]:
-    """Divide a table into parts of whole queries with similar numbers of rows, by the first rows of the queries."""
+    """Divide a table into parts that consist of whole queries and have similar numbers of rows."""
     frame = as_frame(table)
     if frame is None:
         raise DataError(f"data must be files or a table, not {type(table).__name__}")
@@ -73,14 +73,14 @@ def read_table(
     known: Mapping[str, Categories] | None = None,
     whose: str = "the training data",
 ) -> tuple[Float32Array, dict[str, Categories]]:
-    """Return the columns `names` of a table as float32[n, d] in C order, and their categories.
+    """Return the columns `names` in a table as float32[n, d] in C order, and their categories.
 
     Warn about rounded integers and about unknown categories, which become missing values.
 
     Args:
-        categorical: columns of categories, in addition to those with a categorical type.
-        known: categories of the training data by column; None if the table is the training data.
-        whose: name of the training data in messages.
+        categorical: categorical columns, in addition to those with a categorical type.
+        known: categories in the training data by column; None if the table is the training data.
+        whose: description of the training data, used in messages.
     """
     frame = _with_columns(table if isinstance(table, nw.DataFrame) else as_frame(table), tuple(names), whose)
     kinds, coarse = list(frame.schema.values()), dict[str, None]()
@@ -112,7 +112,7 @@ def read_table(
 
 
 def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
-    """Return the columns `names` of a frame, in this order."""
+    """Return the columns `names` in a frame, in this order."""
     there = names_of(frame)
     places = {name: i for i, name in enumerate(there)}
     missing = [name for name in names if name not in places]
@@ -126,7 +126,7 @@ def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
 def _coding_of(
     frame: Any, i: int, name: str, kind: Any, named: Collection[str], known: Mapping[str, Categories] | None
 ) -> Coding | Categories | None:
-    """Return a `Coding` for a column of categories, `Categories` for one of codes, or None for one of numbers."""
+    """Return a `Coding` for a column with categories, `Categories` for one with codes, or None for one with numbers."""
     if known is not None:
         one = known.get(name)
         return one if one is None or one.values is None else Coding(name, one)
@@ -141,7 +141,7 @@ def _coding_of(
 
 
 def _numbers(series: Any, kind: Any, name: str) -> npt.NDArray[Any]:
-    """Return the numbers of a column, NaN if missing."""
+    """Return the numbers in a column, with NaN for missing values."""
     if isinstance(kind, _OF_TIME):
         words = f"times ({kind}); convert them to numbers, such as days since a date, or drop the column"
         raise DataError(f"column {name!r} contains {words}")
@@ -175,7 +175,7 @@ def _not_a_number(series: Any, kind: Any, name: str, coding: Categories | None, 
 
 
 def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
-    """Return positions in a list of categories, int64[n], -1 if missing; and the list, declared or by appearance."""
+    """Return positions in a category list, int64[n], -1 if missing, and this list, as declared or by appearance."""
     has_order = isinstance(kind, nw.Enum) or (
         isinstance(kind, nw.Categorical) and not series.implementation.is_polars()
     )
@@ -192,7 +192,7 @@ def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
 
 
 def values_of(frame: Any, column: int) -> npt.NDArray[Any]:
-    """Return a column of labels, weights or query ids. Missing numbers are NaN; other missing values are None."""
+    """Return a column with labels, weights or query ids. Missing numbers are NaN, and other missing values are None."""
     series = frame.get_column(frame.columns[column])
     kind = series.dtype
     _check_one_value(series, kind)
@@ -211,7 +211,7 @@ def _check_one_value(series: Any, kind: Any) -> None:
 
 
 def _with_none(series: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return values of a column, with None for missing objects."""
+    """Return the values in a column, with None for missing objects."""
     if values.dtype.kind != "O":
         return values
     found = values.copy()

@@ -1,4 +1,4 @@
-"""Join judgements with logged features to a training table."""
+"""Join of judgements and logged features to a training table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from boostrank.data.text.files import lines_of
 from boostrank.records import from_json
 
 UNJUDGED = ("drop", "zero", "stop")
-"""Treatments of logged documents without a judgement, whose queries are judged."""
+"""Treatments of logged documents that have no judgement although their queries are judged."""
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 _NUMBER = re.compile(rb"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)", re.IGNORECASE)
@@ -37,13 +37,13 @@ _DOCUMENT_KEYS = ("_id", *chain(*DEFAULTS["id"]), "id")
 
 @dataclass
 class _Rows:
-    """Judgements or logged documents of one file.
+    """The judgements or logged documents in one file.
 
     Args:
         qids, names, lines: query id, document name and line (or row) of each row.
-        table: other columns.
-        words: query id -> text of the query.
-        problems: as in `Joined`.
+        table: the other columns.
+        words: query text by query id.
+        problems: see `Joined`.
     """
 
     file: str
@@ -65,7 +65,7 @@ class _Rows:
 
 
 class Joined(NamedTuple):
-    """Number of documents and queries written, and problems: number of documents, and place of the first or "".
+    """Counts of written documents and queries, and problems with a number of documents and the first location (or "").
 
     `problems` has the keys "unlogged" (judged, but not logged), "unjudged" (logged without a judgement), "disagreeing"
     (several grades, which are averaged), "repeated" (logged again; the first row is used), "unrated" (judged without a
@@ -94,15 +94,15 @@ def join(
 
     Args:
         judgements: a table; a list of RankLib or Quepid, `4 qid:1 # 7555` with `# qid:1: red shoe`; or TREC qrels.
-            Several grades of a document are averaged.
+            Several grades for a document are averaged.
         features: tables, or JSON lines as the plugins of Solr, Elasticsearch and OpenSearch log them. Features that a
             document lacks are missing.
         unjudged: "drop" documents without a judgement, give them the grade "zero" if their query is judged, or "stop".
-        label, qid, id: columns of tables; None recognises them by name.
+        label, qid, id: columns in tables; None finds them by their names.
 
     Raises:
         FileFormatError: unreadable content, with file and line.
-        DataError: no document is in both, or a grade, a name or a document without a judgement is refused.
+        DataError: no document occurs in both, or a grade, a name or a document without a judgement is refused.
     """
     if unjudged not in UNJUDGED:
         raise ParameterError(f"unjudged={unjudged!r} must be one of {', '.join(UNJUDGED)}")
@@ -169,7 +169,7 @@ def join(
 
 
 def _name_queries(judged: _Rows, logs: Sequence[_Rows]) -> None:
-    """Rename queries to their words if these are unique, also in logs that use the ids."""
+    """Rename queries to their texts if the texts are unique, also in logs that use the ids."""
     words, known = judged.words, set(judged.qids)
     if not known <= words.keys() or len({words[one] for one in known}) < len(known):
         return
@@ -191,7 +191,7 @@ def _check_names(parts: Sequence[_Rows]) -> None:
 
 
 def _numbered(parts: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
-    """Return the sorted distinct names, as integers if all are integers, and the position of each name among them."""
+    """Return the sorted distinct names, as integers if all are integers, and the position of each name in this list."""
     coded = arrow().array(list(chain.from_iterable(parts)), arrow().string()).dictionary_encode()
     words = coded.dictionary.to_pylist()
     names: list[Any] = list(map(int, words)) if all(map(_INTEGER.fullmatch, words)) else words
@@ -212,7 +212,7 @@ def _graded(keys: Int64Array, grades: Float64Array) -> tuple[Int64Array, Float64
 
 
 def _where(parts: Sequence[_Rows], *row: int) -> str:
-    """Format `FILE:line: document '7555' of query 'red shoe'` of a row; "" without one."""
+    """Format a row as `FILE:line: document '7555' of query 'red shoe'`, or as "" if there is no row."""
     for i in row:
         for rows in parts:
             if i < len(rows.qids):
@@ -223,7 +223,7 @@ def _where(parts: Sequence[_Rows], *row: int) -> str:
 
 
 def _judgements(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
-    """Read judgements; their table has the column `label`."""
+    """Read judgements, and return a table with the column `label`."""
     content = (line for _, line in lines_of(path) if line.strip() and not line.startswith(b"#"))
     if not path.lower().endswith(_BINARY) and _entry(next(content, b"")) is not None:
         rows, grades = _of_list(path)
@@ -243,7 +243,7 @@ def _judgements(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
 
 
 def _entry(line: bytes) -> tuple[float, bytes, str, bool] | None:
-    """Return grade, query id, document, and whether the format is TREC's: `4 qid:1 # 7555` or `1 0 7555 4`; or None."""
+    """Parse `4 qid:1 # 7555` or `1 0 7555 4` to (grade, query id, document, whether it is TREC's format), or None."""
     content, _, comment = line.partition(b"#")
     words = content.split()
     is_trec = len(words) == 4 and not words[1].startswith(b"qid:")
@@ -277,7 +277,7 @@ def _of_list(path: str) -> tuple[_Rows, Float64Array]:
 
 
 def _of_table(path: str, roles: Mapping[str, str], used: set[str], *, judged: bool) -> _Rows:
-    """Read the grades of a table of judgements, or all columns of a table of features."""
+    """Read the grades from a table with judgements, or all columns from a table with features."""
     header, found = header_of(path), {}
     there = {role: name for role, name in roles.items() if name in header}
     given = Reading(label=there.get("label"), qid=there.get("qid"), id=there.get("id"))
@@ -315,7 +315,7 @@ def _of_table(path: str, roles: Mapping[str, str], used: set[str], *, judged: bo
 
 
 def _typed(column: Any) -> Any:
-    """Convert text to integers or floats if possible."""
+    """Convert text to integers or floats where possible."""
     for kind in (arrow().int64(), arrow().float64()):
         try:
             return column.cast(kind)
@@ -360,7 +360,7 @@ def _features(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
 
 
 def _number(value: Any, what: str, path: str, line: int) -> float:
-    """Convert the value of a feature in JSON; null is missing."""
+    """Convert a feature value in JSON to a number, where null is missing."""
     try:
         number = np.nan if value is None else float(value)
     except (TypeError, ValueError):
@@ -375,7 +375,7 @@ def _number(value: Any, what: str, path: str, line: int) -> float:
 
 
 def _json_of(path: str, head: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the line and value of each line of JSON, or of one value that spans several lines."""
+    """Yield the line number and value of each line in JSON lines, or of one JSON value that spans several lines."""
     try:
         from_json(head)
     except ValueError:
@@ -393,7 +393,7 @@ def _json_of(path: str, head: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _logged(value: Any, query: str = "") -> Iterator[tuple[str, str, Iterable[tuple[str, Any]]]]:
-    """Yield the query, document and features of a response of Solr or Elasticsearch, a hit, or a plain row."""
+    """Yield the query, document and features in a Solr or Elasticsearch response, in a hit, or in a plain row."""
     if isinstance(value, list):
         for one in value:
             yield from _logged(one, query)

@@ -1,8 +1,8 @@
 """Feature names and feature numbers, and the signatures of `read` and `stream`.
 
-A file of names has a name per line, in the order of the features; or lines `1 name`, `1: name` or `1,name` with feature
-numbers; or a feature map of XGBoost, `0 name q`; or JSON, a list of names or the export of a feature store. In libsvm
-text, comments before the first row may name features: `# f1: name`, one per line.
+A file with feature names has one name per line, in feature order, or lines such as `1 name`, `1: name` or `1,name` with
+feature numbers. It can also be an XGBoost feature map (`0 name q`) or JSON: a list of names or a feature store export.
+In libsvm text, comments before the first row may name features, one per line, as in `# f1: name`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from boostrank.core.files import read_text
 from boostrank.options import Option, ReadOptions, declared, takes_options
 
 Progress = Callable[[int, int | None], None] | None
-"""Function of the number of bytes read and their total, None if unknown."""
+"""Function that is called with the number of bytes read and the total number, which is None if it is unknown."""
 
 NUMBERED = re.compile(r"f\d+")  # generated feature names
 _PAIR = re.compile(r"[fF]?(\d+)(?:\s*[:=,]\s*|\s+)(\S.*)")
@@ -36,19 +36,19 @@ _QUERY = re.compile(rb"^#[ \t]*qid:(\S+?):[ \t]*(\S[^\r\n]*?)[ \t\r]*$", re.MULT
 _LARGEST = 2**31
 
 Names = Mapping[int, str] | tuple[str, ...]
-"""Mapping from feature numbers to names, or the names of all features in order."""
+"""A mapping from feature numbers to names, or the names of all features in order."""
 
 
 @dataclass(frozen=True)
 class FeatureSpace:
-    """Features of a training set, for reading later files.
+    """The features of a training set, which later files are read with.
 
     Args:
         index_base: number of the first feature in the training file, 0 or 1; None for arrays, whose features are
             numbered from 1 unless `zero_based` is given.
         n_features: number of features.
-        feature_names: their names; empty for `f1`, `f2`, ...
-        columns: `label`, `qid`, `weight`, `id` and `drop` of a training table, which are the defaults of later tables.
+        feature_names: names of the features; empty if they are `f1`, `f2`, ...
+        columns: `label`, `qid`, `weight`, `id` and `drop` of a training table, which are the defaults for later tables.
         categories: `boostrank.data.categories.Categories` of each categorical feature.
         ignored: names of other features that files may contain.
     """
@@ -70,7 +70,7 @@ takes_reader_options = takes_options((*_READING, *declared(ReadOptions).values()
 
 
 def numbered_names(given: str | os.PathLike[str] | Sequence[str] | Mapping[int, str]) -> Names:
-    """Return feature names, which are given or read from a file."""
+    """Return feature names, which are passed as such or read from a file."""
     if isinstance(given, str | os.PathLike):
         return read_names(os.fspath(given))
     names: Names = dict(given) if isinstance(given, Mapping) else tuple(map(str, given))
@@ -105,7 +105,7 @@ def read_names(path: str) -> Names:
 
 
 def features_in_json(text: str, path: str) -> tuple[Any, ...]:
-    """Return the list of features in JSON, which are names, objects with a `name` or feature extractors."""
+    """Return the list of features in JSON data, which are names, objects with a `name` or feature extractors."""
     keys = ("features", "featureset", "_source", "inference_config", "learning_to_rank", "feature_extractors")
     try:
         found: Any = json.loads(text)
@@ -120,7 +120,7 @@ def features_in_json(text: str, path: str) -> tuple[Any, ...]:
 
 
 def name_of(feature: Any) -> str:
-    """Return the name of a feature of `features_in_json`."""
+    """Return the name of a feature from the list that `features_in_json` returns."""
     if isinstance(feature, str):
         return feature
     name: str = feature["query_extractor"]["feature_name"] if "query_extractor" in feature else feature["name"]
@@ -128,20 +128,20 @@ def name_of(feature: Any) -> str:
 
 
 def name_in(comment: bytes) -> str:
-    """Return the name of a document in the comment of its row: `docid = NAME`, or else the first word, or ""."""
+    """Return the name of a document from its row's comment: `docid = NAME`, or else the first word, or else ""."""
     named = _DOCID.search(comment)
     words = [named[1]] if named else comment.lstrip(b"#").split(None, 1)
     return words[0].decode("utf-8", "backslashreplace") if words else ""
 
 
 def words_in(text: bytes | bytearray) -> dict[str, str]:
-    """Return the words of queries in comment lines such as `# qid:1: red shoe`, which RankLib and Quepid use."""
+    """Return the query texts in comment lines such as `# qid:1: red shoe`, which RankLib and Quepid use."""
     found = ((qid.decode("utf-8", "backslashreplace"), words) for qid, words in _QUERY.findall(text))
     return {qid: words.decode("utf-8", "backslashreplace") for qid, words in found}
 
 
 def names_in_head(head: bytes, file: str) -> dict[int, str]:
-    """Return the feature names in the comments before the first row, `# f1: name`, by number."""
+    """Return the feature names by number from comments before the first row, such as `# f1: name`."""
     found = []
     for line, text in enumerate(head.split(b"\n"), 1):
         text = text.strip()
@@ -154,7 +154,7 @@ def names_in_head(head: bytes, file: str) -> dict[int, str]:
 
 
 def same_names(before: dict[int, str], found: dict[int, str], file: str) -> dict[int, str]:
-    """Return the names `found` in a file, or those of the files before. Two different sets are refused."""
+    """Return the names `found` in a file, or the previous files' names. Names that differ are refused."""
     if before and found and before != found:
         number = min(n for n in before.keys() | found.keys() if before.get(n) != found.get(n))
         words = f"feature {number} is called {found.get(number)!r}, but {before.get(number)!r} in a previous file"
@@ -163,7 +163,7 @@ def same_names(before: dict[int, str], found: dict[int, str], file: str) -> dict
 
 
 def _checked(found: Iterable[tuple[int, int, str]], file: str) -> dict[int, str]:
-    """Check (line, number, name) of each feature, and return the names by number."""
+    """Check the line, number and name of each feature, and return the names by number."""
     names: dict[int, str] = {}
     seen: dict[str, int] = {}
     for line, number, text in found:
@@ -188,12 +188,12 @@ def misfit(missing: Sequence[str], more: Sequence[str], mend: str = "") -> str:
 
 
 def unnamed(missing: Sequence[str]) -> str:
-    """Return a hint if the missing names are those that LightGBM gives to columns of arrays; else ""."""
+    """Return a hint if the missing names are those that LightGBM gives to array columns, or "" otherwise."""
     numbered = all(re.fullmatch(r"Column_\d+", name) for name in missing)
     return " (it was trained on an array: train it on named columns, or score an array)" if numbered else ""
 
 
 def quoted(names: Sequence[str], most: int = 5) -> str:
-    """Return the first names, quoted and joined."""
+    """Return the first few names, quoted and joined."""
     shown = ", ".join(repr(name) for name in names[:most])
     return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")

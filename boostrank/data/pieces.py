@@ -1,4 +1,4 @@
-"""Whole queries of data files of any size, in pieces of lines or record batches, and atomic writers of such pieces."""
+"""Whole queries from data files of any size, as pieces of lines or record batches, and atomic writers for pieces."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LINE_BITS = 48
 
 
 class DataFiles:
-    """Files of one format and their reading options; arguments as for `tools.split`."""
+    """Files of one format and their reading options. The arguments are those of `tools.split`."""
 
     def __init__(self, source: AnySource, progress: Progress, reading: Mapping[str, Any]) -> None:
         self.files, self._progress = expand(source), progress
@@ -71,7 +71,7 @@ class DataFiles:
         return issubclass(self.spec.source, ColumnarSource)
 
     def pieces(self) -> Iterator[Piece]:
-        """Yield the queries of the files, in order, in pieces of at most a chunk (or a line).
+        """Yield the queries in the files, in order, as pieces of at most one chunk (or one line).
 
         Query ids and the labels of libsvm text are parsed as strictly as by `read_files`; the rest of a row is not
         parsed. A missing final newline is added.
@@ -88,15 +88,15 @@ class DataFiles:
 
 
 class Piece(NamedTuple):
-    """Rows of one query, unchanged.
+    """Unchanged rows of one query.
 
     Args:
-        text: whole lines, with the comments and blank lines before each row; or a record batch.
-        begins: whether the query begins here; otherwise it continues the previous piece.
+        text: whole lines, with the comments and blank lines before each row, or a record batch.
+        begins: whether a query begins with this piece. If not, the piece continues the previous one.
         line: line of the first row.
-        head: header of the file: a line, or a schema.
-        column: position of the query ids in a table.
-        delimiter: separator of the columns of a text table.
+        head: file header, which is a line or a schema.
+        column: position of the query id column in a table.
+        delimiter: column separator in a text table.
     """
 
     qid: bytes
@@ -110,7 +110,7 @@ class Piece(NamedTuple):
     delimiter: str = ""
 
     def renamed(self, prefix: str) -> Piece:
-        """Return the piece with a prefix before its query ids; numeric ids of columns become text."""
+        """Return the piece with a prefix before its query ids. Numeric ids in columns become text."""
         start, text, head = prefix.encode(), self.text, self.head
         if isinstance(text, memoryview):
             row = _ROW_TO_QID
@@ -175,19 +175,19 @@ def _say_weights(file: File) -> None:
 
 
 def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:
-    """Yield the comments after the last row of a file."""
+    """Yield the comments that follow the last row of a file."""
     if carry and qid:
         yield Piece(qid, memoryview(carry), 0, False, file, line)
 
 
 def draw(qid: bytes, seed: int, purpose: bytes) -> int:
-    """Return a hash below 2^64 of query id, seed and purpose, independent of the file."""
+    """Return a hash of query id, seed and purpose, which is below 2^64 and does not depend on the file."""
     digest = hashlib.blake2b(qid, digest_size=8, key=str(seed).encode()[:64], person=purpose)
     return int.from_bytes(digest.digest(), "little")
 
 
 def contiguous(pieces: Iterable[Piece], mend: str) -> Iterator[Piece]:
-    """Yield pieces, and refuse queries that reappear with a message that ends in the remedy `mend`."""
+    """Yield pieces. Queries that reappear are refused, with a message that ends in the remedy `mend`."""
     seen: dict[bytes, int] = {}  # number of the file and line of the first row
     files: list[str] = []
     for piece in pieces:
@@ -228,7 +228,7 @@ _PACKERS: dict[str, Callable[[], Any]] = {
 
 @dataclass(frozen=True)
 class Written:
-    """Path, number of rows and number of queries of a written file."""
+    """The path, the number of rows and the number of queries of a written file."""
 
     path: str
     rows: int
@@ -236,7 +236,7 @@ class Written:
 
 
 class Output:
-    """Writer of lines; created by `open_output`."""
+    """A writer of lines, which `open_output` creates."""
 
     def __init__(self, path: str, file: BinaryIO) -> None:
         self.path, self.rows, self.queries, self._head = path, 0, 0, None
@@ -257,7 +257,7 @@ class Output:
         self.write(piece.text, rows=piece.rows, begins=piece.begins)
 
     def drain(self) -> None:
-        """Write rows that are held in memory."""
+        """Write rows that are still in memory."""
 
     def write(self, text: Any, *, rows: int, begins: bool) -> None:
         """Write whole lines, which may start a new query."""
@@ -266,17 +266,17 @@ class Output:
         self._file.write(text if self._packer is None else self._packer.compress(text))
 
     def finish(self) -> None:
-        """Flush the buffer; further calls do nothing."""
+        """Flush the buffer. Further calls do nothing."""
         if self._packer is not None:
             self._file.write(self._packer.flush())
             self._packer = None
         self._file.flush()
 
     def close(self) -> None:
-        """Release the writer; without `finish`, the file is incomplete."""
+        """Release the writer. If `finish` was not called, the file is incomplete."""
 
     def sort_into(self, out: Output, pieces: Int64Array) -> None:
-        """Copy the pieces to another output, stably sorted by rank: int64[n, 3], rank, bytes and rows of each."""
+        """Copy pieces (int64[n, 3]: the rank, bytes and rows of each) to another output, stably sorted by rank."""
         self._file.seek(0)
         text, before = memoryview(self._file.read()), -1
         out.begin(self._head, self.path)
@@ -293,7 +293,7 @@ class Output:
 
 
 class ColumnarOutput(Output):
-    """Writer of record batches, as Parquet or Arrow."""
+    """A writer of record batches to Parquet or Arrow files."""
 
     def __init__(self, path: str, file: Any, format: str = "arrow") -> None:
         super().__init__(path, file)
@@ -353,7 +353,7 @@ class ColumnarOutput(Output):
 
 @contextmanager
 def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None) -> Iterator[Output]:
-    """Open an output (`-`: standard output), which replaces its file if the block succeeds and is none of `read`."""
+    """Open an output (`-` for standard output), which replaces its file if the block succeeds and is none of `read`."""
     columnar = spec is not None and issubclass(spec.source, ColumnarSource)
     if spec is not None:
         asked = format_by_name(path) or spec
@@ -380,7 +380,7 @@ def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None)
 
 
 def check_target(path: str, read: Iterable[Any]) -> None:
-    """Check that an output can be written; arguments as for `open_output`."""
+    """Check that an output can be written. The arguments are those of `open_output`."""
     check_writable(path, streams=True)
     check_not_read(path, [one for one in read if isinstance(one, str | os.PathLike) and one != STANDARD_STREAM])
     if path.endswith(".zst"):
@@ -392,8 +392,8 @@ def named(template: str, name: str | int) -> str:
     """Return the path of one of several outputs.
 
     Args:
-        template: path with `{}` (or `{:03}` for numbers) as placeholder; without it, `-name` is inserted before the
-            file extensions: `a/web.txt.gz` -> `a/web-train.txt.gz`.
+        template: path with the placeholder `{}` (or `{:03}` for numbers). Without a placeholder, `-name` is inserted
+            before the file extensions, as in `a/web-train.txt.gz` for `a/web.txt.gz`.
         name: text, or a number with at least three digits unless the template has a format.
     """
     if template == STANDARD_STREAM:

@@ -22,14 +22,14 @@ _DOCUMENTS_A_BLOCK = 4096  # rows per thread at a time
 
 
 class Rows(ABC):
-    """Features outside memory: `rows[a:b]` and `rows[numbers]` are read or computed on access.
+    """Features that are not in memory: `rows[a:b]` and `rows[numbers]` are read or computed on access.
 
     Attributes:
         is_sparse: whether slices are CSR matrices.
         external: whether engines that support it also keep their bins on disk.
-        origin: `data.store.Origin` of the rows, for caches of derived data; None if unknown.
-        known: fingerprint and constant columns, once computed.
-        watch: function of the number of rows done and of all rows, called while bins are built.
+        origin: `data.store.Origin` of the rows, used to cache derived data; None if unknown.
+        known: fingerprint and constant columns, after they were computed.
+        watch: function that is called with the number of finished rows and of all rows while bins are built.
     """
 
     ndim = 2
@@ -46,7 +46,7 @@ class Rows(ABC):
 
     @abstractmethod
     def __getitem__(self, rows: Any) -> Any:
-        """Return rows by slice or numbers, float32 in memory, dense or CSR."""
+        """Return rows by slice or by numbers, as dense or CSR float32 in memory."""
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -57,7 +57,7 @@ class Rows(ABC):
             yield start, self[start:stop]
 
     def take(self, rows: Int64Array) -> Rows:
-        """Return some rows, ascending, without copying them."""
+        """Return a selection of ascending rows without copying them."""
         return View(self, rows)
 
     def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
@@ -66,18 +66,18 @@ class Rows(ABC):
 
 
 class InParts(Rows):
-    """Rows in consecutive parts, each read by slices: blocks of a file, or data sets."""
+    """Rows in consecutive parts, such as blocks of a file or data sets, each of which is read in slices."""
 
     on_disk = True
 
     @property
     @abstractmethod
     def starts(self) -> Int64Array:
-        """First row of each part, and the number of rows, int64[P+1]."""
+        """The first row of each part, followed by the number of rows, int64[P+1]."""
 
     @abstractmethod
     def part(self, i: int, first: int, stop: int) -> Any:
-        """Return rows `first` to `stop` of part i, float32, dense or CSR."""
+        """Return the rows from `first` to below `stop` of part i as float32, dense or CSR."""
 
     def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
         if isinstance(rows, slice):
@@ -105,7 +105,7 @@ class InParts(Rows):
 
 
 class View(Rows):
-    """A lazy selection of rows, ascending if on disk. Data derived from a view are not cached for other trainings."""
+    """A lazy selection of rows, ascending if on disk. Data derived from a view are not cached for other runs."""
 
     def __init__(self, of: Any, rows: Int64Array, whole: Whole | None = None) -> None:
         super().__init__()
@@ -146,7 +146,7 @@ class View(Rows):
 
 
 class Stacked(InParts):
-    """Features of several data sets with the same columns, concatenated without copies."""
+    """The features of several data sets with the same columns, concatenated without copying."""
 
     def __init__(self, sets: Sequence[Data], columns: int) -> None:
         super().__init__()
@@ -170,11 +170,11 @@ class Stacked(InParts):
 
 
 class Whole:
-    """A data set in memory, shared by trainings on parts of it: no copies, and engines bin it once.
+    """A data set in memory that is shared by training runs on parts of it, without copies and with bins computed once.
 
     Attributes:
-        bins: binned data of an engine, made with the parameters of the first training.
-        wider: the data set with columns within queries, as last requested.
+        bins: an engine's binned data, created with the parameters of the first training run.
+        wider: the data set with the within-query columns that were last requested.
     """
 
     def __init__(self, data: Data) -> None:
@@ -183,20 +183,20 @@ class Whole:
         self.wider: Whole | None = None
 
     def part(self, queries: npt.ArrayLike) -> Data:
-        """Return some whole queries in the given order, with a `View` as features."""
+        """Return a selection of queries in the given order, whose features are a `View`."""
         index, rows = self.data.queries.take(queries)
         return self.data.of_rows(index, rows, self.view(rows))
 
     def view(self, rows: Int64Array) -> View:
-        """Return the features of some rows."""
+        """Return the features of a selection of rows."""
         return View(self.data.features, rows, self)
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """All documents of a data set that has only some documents of each query; its row i is row rows[i] of `data`.
+    """All documents of a data set that contains only some documents per query. Its row i is row rows[i] of `data`.
 
-    Columns within queries are computed over all candidates, in training as in serving.
+    Within-query columns are computed over all candidates, both in training and in serving.
     """
 
     data: Data
@@ -214,12 +214,12 @@ class Candidates:
 
 
 def whole_of(features: Any) -> Whole | None:
-    """Return the shared data set that the rows belong to, if any."""
+    """Return the shared data set that the rows belong to, or None."""
     return features.whole if isinstance(features, View) else None
 
 
 def is_sparse(features: Any) -> bool:
-    """Return True for a CSR matrix, and for rows that are read as one."""
+    """Return True for a CSR matrix and for rows that are read as CSR matrices."""
     return features.is_sparse if isinstance(features, Rows) else bool(sparse.issparse(features))
 
 
@@ -229,7 +229,7 @@ def is_on_disk(features: Any) -> bool:
 
 
 def dense_batches(features: Any, batch_bytes: int = 16 << 20) -> list[tuple[int, int]]:
-    """Return row ranges of about `batch_bytes` each in dense float32 form."""
+    """Return row ranges that each take about `batch_bytes` in dense float32 form."""
     rows, columns = features.shape
     step = max(1, batch_bytes // max(1, 4 * columns))
     return [(a, min(a + step, rows)) for a in range(0, rows, step)]
@@ -246,7 +246,7 @@ def _dense(part: Any) -> Float32Array:
 
 @dataclass(frozen=True, eq=False)
 class DenseRows:
-    """Selected columns of a data set, in the model's order, as dense rows; absent entries are zero or missing."""
+    """Selected columns of a data set as dense rows, in the model's order. Absent entries are zero or missing."""
 
     data: Data
     columns: Int64Array
@@ -282,14 +282,14 @@ class DenseRows:
 
 
 def spans(starts: Int64Array, rows: slice) -> list[tuple[int, int, int]]:
-    """Return (part, first row, last row + 1) for the parts of a slice; part i has rows starts[i] to starts[i + 1]."""
+    """Return (part, first row, last row + 1) for each part of a slice, where part i begins at row starts[i]."""
     first, last = (int(np.searchsorted(starts, at, side="right")) - 1 for at in (rows.start, rows.stop - 1))
     clipped = [(i, *np.clip([rows.start, rows.stop], *starts[i : i + 2]) - starts[i]) for i in range(first, last + 1)]
     return [(i, int(a), int(b)) for i, a, b in clipped if a < b]
 
 
 def joined_rows(rows: Sequence[Any]) -> Any:
-    """Concatenate rows, to a CSR matrix if any are sparse."""
+    """Concatenate rows, into a CSR matrix if any of them are sparse."""
     if len(rows) == 1:
         return rows[0]
     if any(sparse.issparse(part) for part in rows):
@@ -302,7 +302,7 @@ def _pieces_of(features: Any) -> Iterable[tuple[int, Any]]:
 
 
 def constant_columns(features: Any) -> Int64Array:
-    """Return the columns with one value in every row, or with missing values only."""
+    """Return the columns that have the same value in every row, or only missing values."""
     known = features.known if isinstance(features, Rows) else {}
     if "constant" not in known:
         rows, columns = features.shape
@@ -347,12 +347,12 @@ def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
 
 
 def fingerprint_of(sets: Sequence[str]) -> str:
-    """Return a hash of data sets, which does not depend on their order, from their hashes."""
+    """Return a hash of several data sets from their hashes. It does not depend on their order."""
     return hashlib.blake2b("".join(sorted(sets)).encode(), digest_size=16).hexdigest()
 
 
 def missing_in(features: Any) -> Int64Array:
-    """Return the number of missing values of each column, int64[d]."""
+    """Return the number of missing values in each column, int64[d]."""
     found = np.zeros(features.shape[1], np.int64)
     for begin in range(0, features.shape[0], 1 << 16):
         piece = features[begin : begin + (1 << 16)]

@@ -1,7 +1,7 @@
 """Side files with group sizes and weights, as in LightGBM's and XGBoost's text formats.
 
-`data.txt.query` or `data.txt.group` has one line per query, its number of rows. `data.txt.weight` has one line per
-query or per row. Weights of queries are positive, those of rows at least 0.
+`data.txt.query` or `data.txt.group` contains the number of rows of each query, one per line. `data.txt.weight` contains
+one weight per query or per row, one per line. Query weights are positive, and row weights are at least 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
-    """Return the first existing file with one of the suffixes, for `data.txt.gz` also after `data.txt`; else None."""
+    """Return the first existing file with one of the suffixes (for `data.txt.gz` also after `data.txt`), or None."""
     if path is None:
         return None
     found = next(filter(os.path.lexists, sidecar_paths(path, suffixes)), None)
@@ -53,14 +53,14 @@ def refuse_sidecars(path: str, suffixes: tuple[str, ...] = (*GROUP_SUFFIXES, WEI
 
 
 def some_sizes(path: str | None) -> list[int]:
-    """Return the group sizes that can be read, [] without a file; `read_sizes` reports errors."""
+    """Return the group sizes that can be read, or [] if there is no file. Errors are left to `read_sizes`."""
     if path is None:
         return []
     return [int(word) for word in read_text(path, errors="replace").split() if word.isdigit() and len(word) < 10]
 
 
 def read_sizes(path: str, rows: int, *, counted: bool = True) -> Int64Array:
-    """Read group sizes, int64[Q], with the sum `rows`, or a sum of at most `rows` if the rows are not counted."""
+    """Read group sizes, int64[Q], whose sum must be `rows`, or at most `rows` if the rows were not counted."""
     most = f"{rows:,} rows of the data" if counted else f"{rows:,} rows that the data can have"
     sizes = []
     for number, text in _lines(path):
@@ -77,13 +77,13 @@ def read_sizes(path: str, rows: int, *, counted: bool = True) -> Int64Array:
 
 
 def check_sizes(path: str, sizes: Int64Array, name: str) -> None:
-    """Check that the group sizes in a side file are those of the queries."""
+    """Check that the group sizes in a side file agree with the queries."""
     if not np.array_equal(read_sizes(path, int(sizes.sum())), sizes):
         raise FileFormatError(f"the group sizes contradict the query ids of {name}; remove one of them", file=path)
 
 
 def read_weights(path: str, rows: int) -> Float64Array:
-    """Read weights, float64[M]: finite and positive, or at least 0 if there is one per row."""
+    """Read weights, float64[M], which must be finite and positive, or at least 0 if there is one per row."""
     weights = []
     for number, text in _lines(path):
         value = float(text) if _NUMBER.fullmatch(text) else np.inf
@@ -97,7 +97,7 @@ def read_weights(path: str, rows: int) -> Float64Array:
 
 
 def weighted(path: str, weights: Float64Array, queries: QueryIndex) -> QueryIndex:
-    """Return queries with weights of queries or documents; see `with_weights`."""
+    """Return queries with query weights or document weights; see `with_weights`."""
     try:
         return with_weights(queries, weights)
     except DataError as error:
@@ -105,6 +105,6 @@ def weighted(path: str, weights: Float64Array, queries: QueryIndex) -> QueryInde
 
 
 def _lines(path: str) -> list[tuple[int, str]]:
-    """Return the number and the text of each line, without blank lines at the end."""
+    """Return the number and the text of each line, without blank lines at the end of the file."""
     lines = read_text(path, errors="backslashreplace").rstrip().split("\n")
     return [(number, text.strip()) for number, text in enumerate(lines, start=1)] if lines != [""] else []

@@ -1,6 +1,6 @@
-"""Files of one format, read as blocks of rows in order, and the registry of formats.
+"""Files of one format, which are read as blocks of rows in order, and the registry of formats.
 
-Training, predictions, the doctor and the memory estimate all read the blocks of a `Source`. A format is a module in
+Training, prediction, the doctor and the memory estimate all read the blocks of a `Source`. A format is a module in
 `boostrank.data.formats` with a `SPEC`.
 """
 
@@ -44,14 +44,14 @@ _IN_PROVENANCE = ("missing_tokens", "inf", "repeated", "label_map", "on_bad_line
 
 
 class Reading(ReadOptions):
-    """Options of one reading, checked. A file of feature names is read and replaced by its names.
+    """The checked options for reading one data set. A file with feature names is read and replaced by the names.
 
     Args:
-        like: training data, or its features.
+        like: training data or their features.
         labelled: whether tables must have labels; if not, missing labels are 0.
-        rows_alone: whether to read features only, for predictions.
+        rows_alone: whether to read only features, for prediction.
         lenient: whether to skip unreadable rows and to read words such as "null" as missing values, for the doctor.
-        pick: names of numeric columns and of text columns, to read these columns only.
+        pick: names of numeric columns and of text columns; other columns are not read.
         whole: whether to parse only query ids and to keep the text of the rows, for the file tools.
         takes_categories: whether the program that will serve the model supports categories; if not, messages suggest
             dropping text columns.
@@ -72,23 +72,23 @@ class Reading(ReadOptions):
 
     @cached_property
     def space(self) -> FeatureSpace | None:
-        """Features of the training data; None without training data."""
+        """The features of the training data; None if there are no training data."""
         return self.like.feature_space if isinstance(self.like, RankingDataset) else self.like
 
     @cached_property
     def training_qids(self) -> frozenset[Any]:
-        """Query ids of the training data; empty if its queries are defined by group sizes."""
+        """The query ids of the training data; empty if group sizes define the queries."""
         named = isinstance(self.like, RankingDataset) and self.like.provenance.options.get("queries") == "qid"
         return frozenset(self.like.queries.qid.tolist() if named else ())  # type: ignore[union-attr]
 
     @property
     def known(self) -> Mapping[str, Categories] | None:
-        """Categories of the training data; None without training data."""
+        """The categories of the training data; None if there are no training data."""
         return None if self.space is None else self.space.categories
 
     @property
     def names(self) -> bool:
-        """Whether to keep the names of documents."""
+        """Whether to keep document names."""
         return self.id is not None if self.keep_names is None else self.keep_names
 
     @property
@@ -98,7 +98,7 @@ class Reading(ReadOptions):
 
     @property
     def roles(self) -> dict[str, Any]:
-        """Values of the options `label`, `qid`, `weight`, `id` and `drop`; by default those of the training data."""
+        """Options `label`, `qid`, `weight`, `id` and `drop`, which default to those of the training data."""
         given = {name: getattr(self, name) for name in ("label", "qid", "weight", "id", "drop")}
         of_training = dict(self.space.columns) if self.space is not None else {}
         return of_training | {name: value for name, value in given.items() if value is not None}
@@ -119,7 +119,7 @@ class Reading(ReadOptions):
 
 
 class File:
-    """An open file, whose chunks are loaded in order.
+    """An open file whose chunks are loaded in order.
 
     Args:
         path: path of a regular file; None for a pipe or a file object.
@@ -161,15 +161,15 @@ class File:
 
 
 class Source:
-    """Data set in one or several files of one format, which are opened one after another.
+    """A data set in one or more files of one format, which are opened one after another.
 
     Attributes:
         unused: names of options that the format does not support.
         by_row: whether messages count rows, because the files have no lines.
         header_lines: number of lines before the first row of each file.
         chunk_bytes: default number of bytes that a thread parses at a time.
-        base: number of the first feature; None if the files decide.
-        has_qid: whether rows have query ids; if not, side files of group sizes define the queries.
+        base: number of the first feature; None if it depends on the files.
+        has_qid: whether rows have query ids. If not, side files with group sizes define the queries.
     """
 
     unused: tuple[str, ...] = ()
@@ -213,18 +213,18 @@ class Source:
         raise NotImplementedError
 
     def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
-        """Return the number of the first feature and all feature names, given the `assemble.Totals` of all blocks."""
+        """Return the number of the first feature and all feature names, from the `assemble.Totals` of all blocks."""
         raise NotImplementedError
 
     def in_order(self, block: Block) -> None:
         """Complete a block with values that depend on earlier blocks, such as the codes of categories."""
 
     def numbered_names(self, base: int = 1) -> Mapping[int, str]:
-        """Return a mapping from feature numbers to names, from the options or the files; {} without names."""
+        """Return a mapping from feature numbers to names, as set by options or files, or {} if there are none."""
         return {}
 
     def place_of(self, base: int) -> Int64Array | None:
-        """Return the column of each feature of the training data, int64[d]; None to match features by position."""
+        """Return the column of each feature in the training data, int64[d], or None to match features by position."""
         space, names = self.reading.space, self.numbered_names(base)
         if space is None or not names or all(map(NUMBERED.fullmatch, space.feature_names)):
             return None
@@ -244,11 +244,11 @@ class Source:
         return {}
 
     def space(self) -> FeatureSpace | None:
-        """Return the features found so far, which later files must have; None if files may differ."""
+        """Return the features found so far, which later files must have, or None if files may differ."""
         return None
 
     def say(self, whose: str) -> None:
-        """Warn about categories that were read as missing values because `whose` data lack them."""
+        """Warn about categories that were read as missing values because the data `whose` lack them."""
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class Source:
     def blocks(
         self, chunk_bytes: int, threads: int, then: Callable[[Block], Any] | None = None
     ) -> Iterator[tuple[File, Block]]:
-        """Yield (file, block) in order. The first block of each file is empty.
+        """Yield each file and block in order. The first block of each file is empty.
 
         The thread that parses a block calls `then` on it and stores the result in `Block.result`. The number of
         unfinished blocks is at most the number of threads plus 2.
@@ -359,7 +359,7 @@ def _ahead(items: Iterator[T]) -> Iterator[T]:
 
 
 def expand(source: AnySource) -> list[OneSource]:
-    """Return files as a list, with folders and patterns (`*`, `?`, `[...]`) replaced by their files."""
+    """Return a list of files in which folders and patterns (`*`, `?`, `[...]`) are replaced by their files."""
     found: list[OneSource] = []
     for one in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
         found += matching(os.fspath(one)) if isinstance(one, (str, os.PathLike)) else [one]
@@ -375,7 +375,7 @@ def expand(source: AnySource) -> list[OneSource]:
 
 
 def matching(path: str) -> list[str]:
-    """Return [path], or the sorted files of a folder or pattern without side files."""
+    """Return [path], or the sorted files in a folder or pattern, except side files."""
     is_folder = os.path.isdir(path)
     if path == "-" or not (is_folder or (glob.has_magic(path) and not os.path.exists(path))):
         return [path]
@@ -401,7 +401,7 @@ def matching(path: str) -> list[str]:
 
 
 def size_of(source: OneSource) -> int | None:
-    """Return the size of a regular file in bytes; None otherwise."""
+    """Return the size of a regular file in bytes, or None for other files."""
     if not isinstance(source, (str, os.PathLike)) or source == "-":
         return None
     try:
@@ -416,16 +416,16 @@ def size_of(source: OneSource) -> int | None:
 
 @dataclass(frozen=True)
 class Format:
-    """Declaration of a format of ranking data.
+    """The declaration of a ranking data format.
 
     Args:
         name: value of `--format`.
         source: class that reads the files.
-        endings: file extensions, without the extension of a compression.
+        endings: file extensions, without those of compressed files.
         aliases: other values of `--format`.
         begins: possible first bytes of the files.
         is_table: whether the files have named columns.
-        looks_so: function that returns True for the first bytes of a text in this format.
+        looks_so: function that returns True for the first bytes of text in this format.
     """
 
     name: str
@@ -441,7 +441,7 @@ FORMATS: Registry[Format] = Registry("boostrank.data.formats", "format of data")
 
 
 def format_of(source: Any, format: str = "auto") -> Format:
-    """Return the format of files, folders, patterns or file objects, by file extension or else by content."""
+    """Return the format of files, folders, patterns or file objects from the file extension or else the content."""
     if format != "auto":
         return FORMATS.get(format)
     found = {}
@@ -454,19 +454,19 @@ def format_of(source: Any, format: str = "auto") -> Format:
 
 
 def format_by_name(path: str) -> Format | None:
-    """Return the format of a file extension, ignoring that of a compression; None if it is unknown."""
+    """Return the format for a file extension, or None if it is unknown. The extension of a compression is ignored."""
     for packed in _PACKED:
         path = path.removesuffix(packed)
     return next((spec for spec in FORMATS if path.lower().endswith(spec.endings)), None)
 
 
 def format_by_magic(head: bytes) -> Format | None:
-    """Return the format of a binary file, given its first bytes; None for other files."""
+    """Return the format of a binary file from its first bytes, or None for other files."""
     return next((spec for spec in FORMATS if head.startswith(spec.begins)), None)
 
 
 def _by_content(one: Any) -> Format:
-    """Return the format of a regular file by its content. The default, also for pipes, is libsvm."""
+    """Return the format of a regular file from its content. The default is libsvm, also for pipes."""
     libsvm = FORMATS.get("libsvm")
     if not isinstance(one, (str, os.PathLike)) or not os.path.isfile(one):
         return libsvm
@@ -484,7 +484,7 @@ def open_files(source: AnySource, format: str = "auto", **options: Any) -> tuple
 
 
 def reading_of(spec: Format, **options: Any) -> Reading:
-    """Return options of reading; an unknown name is an error."""
+    """Return reading options. An unknown name is an error."""
     names = [field.name for field in fields(Reading)]
     unknown = next((name for name in options if name not in names), None)
     if unknown is not None:

@@ -1,15 +1,15 @@
-"""Streaming reader: features in a temporary file, a few blocks in memory, and a cache of labels, queries and warnings.
+"""Streaming reader that keeps features in a temporary file, a few blocks in memory, and labels and queries in a cache.
 
-One pass over the files writes their float32 values, dense or sparse; labels and queries stay in memory. Later readers
+One pass over the files writes their float32 values, dense or sparse. Labels and queries stay in memory. Later steps
 (bins, hashes, predictions) read pieces of rows at the speed of the page cache. Labels, queries, width and warnings are
-cached under the state of the files, the code of the reader and its options, so that a second run reads the text only if
-it needs the features.
+cached with a key that consists of the state of the files, the reader's code and its options, so a second run reads the
+text only if it needs the features.
 
-A cache entry is one file: a header (JSON with key, note and array layout), the arrays, and a checksum. It may refer to
-one large file of another library, whose length and checksum are in the header and are verified first. Both files are
-written under new names and synced before the entry is renamed into place, so a killed run leaves the old or the new
-entry. If two runs write the same entry, the last one wins; both are correct. An entry is ignored if it has another key,
-version, machine or user, or is truncated or damaged. Entries contain no code (no pickles).
+A cache entry is one file that contains a header (JSON with key, note and array layout), arrays, and a checksum. It may
+refer to one large file of another library, whose length and checksum are in the header and are verified first. Both
+files are written under new names and synced before the entry is renamed into place, so a killed run leaves the old or
+the new entry. If two runs write the same entry, the last one wins, and both are correct. An entry is ignored if it has
+another key, version, machine or user, or is truncated or damaged. Entries contain no code (no pickles).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ CHUNK_BYTES = 4 << 20
 
 
 class _Place(NamedTuple):
-    """Position of a block in the file, its number of rows, and its width (dense) or number of values (sparse)."""
+    """The position of a block in the file, its number of rows, and its width (dense) or number of values (sparse)."""
 
     offset: int
     rows: int
@@ -94,7 +94,7 @@ class RowStore:
         self._starts, self._size = [0], 0
 
     def put(self, block: Block) -> None:
-        """Write the features of the next block and drop them from the block."""
+        """Write the features of the next block, and remove them from the block."""
         if block.dense is not None:
             parts: list[npt.NDArray[Any]] = [block.dense]
             place = _Place(self._size, block.n_rows, block.dense.shape[1], 0)
@@ -125,7 +125,7 @@ class RowStore:
 
     @property
     def starts(self) -> Int64Array:
-        """First row of each block, and the number of rows, int64[B+1]."""
+        """The first row of each block, followed by the number of rows, int64[B+1]."""
         return np.array(self._starts, np.int64)
 
     def read(self, i: int, first: int, stop: int) -> Block:
@@ -156,10 +156,10 @@ class RowStore:
 
 
 class StoredFeatures(InParts):
-    """Features on disk, float32[N, d]: `features[a:b]` and `features[rows]` are read into memory.
+    """Features on disk, float32[N, d]. The slices `features[a:b]` and `features[rows]` are read into memory.
 
     Args:
-        store: the rows, or a function that reads the text on first use, which a cache can make unnecessary.
+        store: the rows, or a function that reads the text when rows are first used, which a cache may make unnecessary.
         base: number of the first feature in the file.
     """
 
@@ -178,7 +178,7 @@ class StoredFeatures(InParts):
 
     @property
     def store(self) -> RowStore:
-        """The rows. The text is read on first use."""
+        """The rows, for which the text is read on first use."""
         if not isinstance(self._source, RowStore):
             self._source = self._source()
         return self._source
@@ -202,7 +202,7 @@ class StoredFeatures(InParts):
             yield first, self[first:stop]
 
     def in_order(self, columns: Sequence[int]) -> StoredFeatures:
-        """Return the rows with the columns in this order."""
+        """Return the rows with the columns in the given order."""
         shape = self.shape[0], len(columns)
         out = StoredFeatures(lambda: self.store, shape, self.base, is_sparse=self.is_sparse)
         out.external = self.external
@@ -215,14 +215,14 @@ class StoredFeatures(InParts):
 
 @dataclass
 class Entry:
-    """Contents of an entry: plain data, arrays by name, and the large file, opened and verified, if there is one."""
+    """The contents of an entry: plain data, arrays by name, and the opened and verified large file if there is one."""
 
     note: dict[str, Any]
     arrays: dict[str, npt.NDArray[Any]]
     big: BinaryIO | None = None
 
     def big_path(self) -> str:
-        """Return a path to the verified file itself, even if it was replaced in the meantime."""
+        """Return a path to the verified file, which remains valid if the file is replaced in the meantime."""
         assert self.big is not None
         same = f"/proc/self/fd/{self.big.fileno()}"
         return same if os.path.exists(same) else str(self.big.name)
@@ -230,17 +230,17 @@ class Entry:
 
 @dataclass
 class Cache:
-    """Entries in one folder, which is created on the first write.
+    """Cache entries in one folder, which is created when the first entry is written.
 
     Args:
-        refused: reason why writing failed; None if it did not.
+        refused: reason why writing failed; None if it did not fail.
     """
 
     folder: Path
     refused: str | None = field(default=None, init=False)
 
     def load(self, name: str, key: Mapping[str, Any]) -> Entry | None:
-        """Return the entry with this name if its key matches exactly and it is intact."""
+        """Return the entry with this name if its key matches exactly and the entry is intact."""
         try:
             with _open(self.folder / name) as entry:
                 note, arrays, big = _opened(entry.read(), jsonable(key))
@@ -262,7 +262,7 @@ class Cache:
         arrays: Mapping[str, npt.NDArray[Any]],
         write_big: Callable[[str], bool] | None = None,
     ) -> bool:
-        """Write or replace an entry. Return False on failure, with the reason in `refused`.
+        """Write or replace an entry. Return False on failure, and store the reason in `refused`.
 
         The contents must depend only on the key. `write_big` writes the large file and returns True if it is complete.
         """
@@ -292,12 +292,12 @@ class Cache:
 
 
 def entry_name(what: str, *parts: Any) -> str:
-    """Return a file name for an entry, from its kind and its parts."""
+    """Return a file name for an entry from its kind and its parts."""
     return f"{hashlib.blake2b(json.dumps(jsonable(parts), sort_keys=True).encode(), digest_size=10).hexdigest()}.{what}"
 
 
 def file_state(path: str) -> list[Any] | None:
-    """Return the size, the times of modification and change, and the inode of a file; None if it does not exist."""
+    """Return the size, modification time, change time and inode of a file, or None if it does not exist."""
     try:
         info = os.stat(path)
     except OSError:
@@ -306,7 +306,7 @@ def file_state(path: str) -> list[Any] | None:
 
 
 def let_clock_pass(paths: list[str]) -> None:
-    """Wait until a rewrite of these files would change their time stamps."""
+    """Wait until rewriting these files would change their time stamps."""
     for path in paths:
         with contextlib.suppress(OSError):
             age = time.time() - os.stat(path).st_ctime  # ctime cannot be set, unlike mtime, which copies may preserve
@@ -316,7 +316,7 @@ def let_clock_pass(paths: list[str]) -> None:
 
 @cache
 def reader_version() -> str:
-    """Return a digest of the parsing code, so that changed code ignores older entries."""
+    """Return a digest of the parsing code, with which changed code ignores older entries."""
     package = Path(__file__).parents[1]
     digest = hashlib.blake2b(digest_size=8)
     others = ("core/files.py", "core/text.py", "core/queries.py", "kernels/intrinsics.py")
@@ -326,7 +326,7 @@ def reader_version() -> str:
 
 
 def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], BigFile | None]:
-    """Return the note, the arrays and the description of the large file of an entry."""
+    """Return the note, the arrays and the description of the large file in an entry."""
     body = memoryview(data)[:-_DIGEST]
     if not data.startswith(_MAGIC) or hashlib.blake2b(body, digest_size=_DIGEST).digest() != data[-_DIGEST:]:
         raise ValueError("not a cache entry, or a damaged one")
@@ -350,7 +350,7 @@ def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArra
 
 @contextmanager
 def _big_file(folder: Path, name: str, write: Callable[[str], bool] | None) -> Iterator[BigFile | None]:
-    """Write, sync and checksum the large file; remove it if the block fails."""
+    """Write, sync and checksum the large file, and remove it if the block fails."""
     if write is None:
         yield None
         return
@@ -380,9 +380,9 @@ def _checksum(file: BinaryIO) -> str:
 
 
 def _open(path: Path) -> BinaryIO:
-    """Open a regular file of this user or root.
+    """Open a regular file that belongs to this user or root.
 
-    Checksums do not prevent attacks, engines trust the files they load, and data folders are often writable for others.
+    Checksums do not prevent attacks, engines trust the files they load, and data folders are often writable by others.
     """
     info = os.stat(path)  # before opening, which would block on a pipe
     if not stat.S_ISREG(info.st_mode) or (os.name != "nt" and info.st_uid not in (0, os.geteuid())):
@@ -391,7 +391,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _named_by(entry: Path) -> str | None:
-    """Return the name of the large file of an entry; None if it has none or cannot be read."""
+    """Return the name of an entry's large file, or None if the entry has none or cannot be read."""
     try:
         with _open(entry) as file:
             start = file.read(len(_MAGIC) + _LENGTH.size)
@@ -407,7 +407,7 @@ def _named_by(entry: Path) -> str | None:
 
 @dataclass(frozen=True)
 class Origin:
-    """Cache, key and file names of rows on disk."""
+    """The cache, key and file names of rows on disk."""
 
     cache: Cache
     key: Mapping[str, Any]
@@ -457,7 +457,7 @@ def stream_files(
 
 
 def _like(reading: Reading) -> Any:
-    """Return what later files depend on in the training data: the numbering and names of features, and query ids."""
+    """Return what later files depend on in the training data: feature numbers, feature names and query ids."""
     space = reading.space
     if space is None:
         return None
@@ -466,7 +466,7 @@ def _like(reading: Reading) -> Any:
 
 
 def _states(paths: Sequence[str]) -> list[Any]:
-    """Return the state of each file and of its side files."""
+    """Return the state of each file and its side files."""
     states = []
     for path in paths:
         sides = [find_sidecar(path, suffixes) for suffixes in (GROUP_SUFFIXES, (WEIGHT_SUFFIX,))]
@@ -490,7 +490,7 @@ def _read(
 
 
 def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (plain data, arrays) from which `_remembered` rebuilds the data set."""
+    """Return plain data and arrays from which `_remembered` rebuilds the data set."""
     features, queries, places = data.features, data.queries, data.queries.places
     assert isinstance(features, StoredFeatures) and isinstance(places, RowPlaces)  # noqa: PT018
     constant_columns(features)

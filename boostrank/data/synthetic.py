@@ -2,7 +2,7 @@
 
 A *query* has a length (log-normal: most lists are short, a few have hundreds of documents), a number of terms, a
 rarity, an intent and a richness. A *document* has latent properties: the match of its body, title and link texts, its
-authority, quality, age, and whether it is spam. Its relevance is the sum of
+authority, quality, age, and whether it is spam. The relevance of a document is the sum of
 
 * for informational queries: the match of body and title, both saturating;
 * for navigational queries: link-text match *times* authority, and a preference for pages near the root of their site
@@ -13,12 +13,12 @@ authority, quality, age, and whether it is spam. Its relevance is the sum of
 
 A judge sees the relevance with noise and assigns grades 0 to 4 in the shares of MSLR-WEB30K. *Features* are noisy,
 often coarse views of one latent property: BM25 scores, counts, coverages, link counts, clicks. Redundant features are
-functions of others, useless ones are noise, query features are constant within a query. Some values are missing: at
-random (`page_quality`, `age_days`), or because nobody clicked (`dwell_seconds`).
+functions of others, useless features are noise, and query features are constant within a query. Some values are
+missing: at random (`page_quality`, `age_days`), or because nobody clicked (`dwell_seconds`).
 
-From the demo's 3,600 queries, a linear model reaches .77 NDCG@10 and trees .83; a random order has .44, the true
-relevance .92. No constant was changed after rankers were first compared on these data. Each feature has its own random
-stream, named after it, so that a new feature does not change the others.
+On the demo's 3,600 queries, a linear model reaches an NDCG@10 of .77 and trees reach .83, compared with .44 for a
+random order and .92 for the true relevance. No constant was changed after rankers were first compared on these data.
+Each feature has its own random stream, named after it, so that a new feature does not change the others.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ Stream = Callable[[str], np.random.Generator]
 
 @dataclass(frozen=True, eq=False)
 class SyntheticData:
-    """A data set and its ground truth.
+    """A data set with its ground truth.
 
     Args:
         dataset: features, labels (grades 0 to 4) and queries.
         roles: "informative", "redundant", "useless" or "query" per feature, in column order. Informative features
             measure a component of the relevance, possibly only through interactions.
-        relevance: float64[N], relevance without judging noise. No model can rank better on average.
+        relevance: float64[N], relevance without judging noise. No model can rank better than it on average.
     """
 
     dataset: RankingDataset
@@ -61,7 +61,7 @@ class SyntheticData:
     relevance: Float64Array
 
     def split(self) -> SyntheticSplit:
-        """Split into training (60%), validation and test queries, in this order; queries are independent draws."""
+        """Split the data into training (60%), validation and test queries, in order. Queries are independent draws."""
         total = len(self.dataset.queries)
         fifth, parts = round(0.2 * total), []
         for queries in np.split(np.arange(total), [total - 2 * fifth, total - fifth]):
@@ -71,7 +71,7 @@ class SyntheticData:
 
 
 class SyntheticSplit(NamedTuple):
-    """Three disjoint sets of queries from the same distribution."""
+    """Three disjoint query sets from the same distribution."""
 
     train: SyntheticData
     valid: SyntheticData
@@ -89,14 +89,14 @@ def make_ranking_data(
     """Generate queries, documents, features and grades, as described in the module docstring.
 
     Args:
-        queries: number of queries, >= 1.
-        seed: random seed; the data are the same bit for bit.
+        queries: number of queries, at least 1.
+        seed: random seed. The same seed gives the same data, bit for bit.
         mean_length: mean number of documents per query, >= 1 (`max_length` lowers it slightly).
         max_length: maximum number of documents per query, >= 1.
         useless: number of useless features, >= 0.
 
     Raises:
-        ParameterError: a value out of range.
+        ParameterError: a value is out of range.
     """
     given = {"queries": (queries, 1), "mean_length": (mean_length, 1), "max_length": (max_length, 1)}
     for name, (value, low) in (given | {"useless": (useless, 0), "seed": (seed, 0)}).items():
@@ -124,7 +124,7 @@ def make_ranking_data(
 
 
 class _World:
-    """Latent properties, float64[N] each (query properties repeated per document), and the relevance."""
+    """The latent properties, float64[N] each (query properties are repeated per document), and the relevance."""
 
     def __init__(self, sizes: Int64Array, stream: Stream) -> None:
         q, n = sizes.size, int(sizes.sum())
@@ -166,7 +166,7 @@ class _World:
 
 
 def _measure(w: _World, stream: Stream, useless: int) -> tuple[dict[str, npt.NDArray[np.float32]], tuple[str, ...]]:
-    """Return all columns by name, in file order, and their roles."""
+    """Return all columns by name, in file order, with their roles."""
     n = w.body.size
     columns: dict[str, npt.NDArray[np.float32]] = {}
     roles: list[str] = []

@@ -1,4 +1,4 @@
-"""Tables of any format: Arrow columns to blocks of rows, and selected columns in batches, for side data and logs.
+"""Tables in any format: conversion of Arrow columns to blocks, and batches of selected columns for side data and logs.
 
 A format (`formats`) yields Arrow columns, `columns` chooses the features, `TableSource.parse` turns them into numbers.
 """
@@ -49,14 +49,14 @@ def arrow(module: str = "") -> Any:
 
 @dataclass
 class Batch:
-    """Columns of consecutive rows of a file.
+    """The columns of consecutive rows in a file.
 
     Args:
-        lines: int64[n], line or row of each row from 1, within the batch.
+        lines: int64[n], line or row number of each row within the batch, starting at 1.
         n_lines: number of lines, including blank and unreadable ones.
-        arrays: position of a column -> Arrow array.
-        unterminated, size: as in `Block`.
-        first: number of lines or rows before the batch.
+        arrays: Arrow array by column position.
+        unterminated, size: see `Block`.
+        first: number of lines or rows that precede the batch.
         by_row: whether messages count rows instead of lines.
     """
 
@@ -72,18 +72,18 @@ class Batch:
 
     @property
     def columns(self) -> Columns:
-        """Columns of the file."""
+        """The columns of the file."""
         return self.file.columns
 
     def __len__(self) -> int:
         return int(self.lines.size)
 
     def fault(self, row: int | np.integer[Any], reason: str) -> Fault:
-        """Return the reason why a row, counted from 0, is refused."""
+        """Return the fault for a refused row, which is counted from 0."""
         return Fault(int(self.lines[row]), reason)
 
     def refuse(self, row: int, reason: str) -> FileFormatError:
-        """Return the error about a row, counted from 0."""
+        """Return the error about a row, which is counted from 0."""
         return self.fault(row, reason).error(self.file.name, self.first, by_row=self.by_row)
 
     def refuse_column(self, place: int, reason: str) -> FileFormatError:
@@ -93,16 +93,16 @@ class Batch:
     # Columns by name
 
     def text(self, name: str) -> Any:
-        """Return an Arrow array of text, without surrounding blanks in CSV; null is missing."""
+        """Return a column as an Arrow text array, without surrounding blanks in CSV. Null is missing."""
         text = self.words(self._place(name))
         return text if self.by_row else arrow(".compute").utf8_trim_whitespace(text)
 
     def number(self, name: str) -> Float64Array:
-        """Return a numeric column, float64[n]; NaN is missing."""
+        """Return a numeric column as float64[n], where NaN is missing."""
         return np.asarray(self.numbers(self._place(name)), np.float64)
 
     def whole(self, name: str, low: int, high: int) -> Int64Array:
-        """Return a column of integers within a range, int64[n]."""
+        """Return a column that contains integers within a range as int64[n]."""
         return whole_numbers(self.number(name), name, low, high, None, self.refuse)
 
     def truth(self, name: str) -> Int64Array:
@@ -122,7 +122,7 @@ class Batch:
     # Columns by position
 
     def numbers(self, place: int) -> npt.NDArray[Any]:
-        """Return a numeric column, float[n]; NaN is missing."""
+        """Return a numeric column as float[n], where NaN is missing."""
         pa, array = arrow(), self.decoded(place)
         if not is_number(array.type):
             raise self.refuse_column(place, f"is of type {array.type}; expected numbers")
@@ -131,7 +131,7 @@ class Batch:
         return array.to_numpy(zero_copy_only=False)
 
     def codes(self, place: int) -> tuple[Float64Array, list[Any]]:
-        """Return positions in the categories of these rows (NaN is missing), and the categories."""
+        """Return each row's position in the list of these rows' categories (NaN is missing), and the list."""
         array = self.sound(place)
         if not arrow().types.is_dictionary(array.type):
             array = array.dictionary_encode()
@@ -145,7 +145,7 @@ class Batch:
         return codes, values
 
     def words(self, place: int) -> Any:
-        """Return a column as an Arrow array of text."""
+        """Return a column as an Arrow text array."""
         pa, array = arrow(), self.decoded(place)
         try:
             return arrow(".compute").cast(array, pa.string())
@@ -153,14 +153,14 @@ class Batch:
             raise self.refuse_column(place, f"is of type {array.type}; expected text or integers") from None
 
     def names(self, place: int) -> npt.NDArray[Any]:
-        """Return a column as text, object[n]; "" is missing, and whole floats are integers."""
+        """Return a column as text, object[n]. Missing values become "", and whole floats are written as integers."""
         text = self.words(place).fill_null("")
         if arrow().types.is_floating(self.decoded(place).type):
             text = arrow(".compute").replace_substring_regex(text, r"\.0$|^nan$", "")
         return np.asarray(text.to_numpy(zero_copy_only=False), object)
 
     def query_ids(self, place: int) -> tuple[npt.NDArray[Any], list[Fault]]:
-        """Return the query id of each row, int64 or objects (see `runs_of`), and the rows without one."""
+        """Return the query id of each row as int64 or objects (see `runs_of`), and the rows without a query id."""
         pa, pc, array, name = arrow(), arrow(".compute"), self.decoded(place), self.columns.header[place]
         kind = array.type
         if (pa.types.is_integer(kind) and kind != pa.uint64()) or pa.types.is_floating(kind):
@@ -185,7 +185,7 @@ class Batch:
         return np.array([*ids, None], object)[codes], [self.fault(row, reasons[codes[row]]) for row in wrong]
 
     def decoded(self, place: int) -> Any:
-        """Return a column, with dictionaries decoded."""
+        """Return a column with decoded dictionaries."""
         array = self.arrays[place]
         if is_number(array.type):
             return array
@@ -196,7 +196,7 @@ class Batch:
         return (values.cast(arrow().large_string()) if is_text(values.type) else values).take(array.indices)
 
     def sound(self, place: int) -> Any:
-        """Return a validated text or dictionary column: damaged files may contain any bytes and codes."""
+        """Validate and return a text or dictionary column, because damaged files may contain any bytes and codes."""
         try:
             self.arrays[place].validate(full=True)
         except arrow().ArrowException as error:
@@ -205,7 +205,7 @@ class Batch:
 
 
 class TableSource(Source):
-    """Source of tables; see `Source`. Columns of several files are matched by name."""
+    """Source of tables; see `Source`. The columns of several files are matched by name."""
 
     unused: tuple[str, ...] = ("zero_based", "repeated", "max_feature", "n_features", "feature_names")
     chunk_bytes = 6 << 20
@@ -230,10 +230,10 @@ class TableSource(Source):
 
     @abstractmethod
     def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Int64Array]:
-        """Return a chunk as it is written: text or record batch, header, and the end of each row."""
+        """Return a chunk as it is written in the file: text or record batch, header, and the end of each row."""
 
     def _as_written(self, chunk: Any, batch: Batch) -> Block:
-        """Return the rows before the first unreadable one as they are written, with their queries."""
+        """Return the rows before the first unreadable row as they are written in the file, with their queries."""
         place, lines = batch.columns.qid, batch.lines
         assert place is not None
         ids, faults = batch.query_ids(place)
@@ -247,7 +247,7 @@ class TableSource(Source):
         return block
 
     def choose(self, header: Sequence[str], name: str, path: str | None, declared: Collection[str] = ()) -> Columns:
-        """Choose the columns of a file by its header; see `choose_columns`."""
+        """Choose the columns of a file from its header; see `choose_columns`."""
         reading, first = self.reading, self.columns
         if first is not None and reading.space is None:  # later files must match the first
             codes = {first.names[first.places.index(place)]: Categories(()) for place in first.coded}
@@ -263,7 +263,7 @@ class TableSource(Source):
         return found
 
     def with_text(self, columns: Columns, text: Mapping[int, tuple[int, int]], line: int, file: str) -> Columns:
-        """Refuse text features, position -> (values, cells) of the first rows; the doctor reads them as categories."""
+        """Refuse text features, given their values and cells in the first rows. The doctor reads them as categories."""
         if not text:
             return columns
         names = {columns.header[place]: numbers for place, numbers in text.items()}
@@ -343,7 +343,7 @@ class TableSource(Source):
         self._code(block)
 
     def _code(self, block: Block) -> None:
-        """Replace categories by codes in the rows."""
+        """Replace the categories in the rows by codes."""
         for j, values in block.categories.items():
             assert block.dense is not None
             local = block.dense[:, j]
@@ -351,7 +351,7 @@ class TableSource(Source):
         block.categories = {}
 
     def _coding(self, name: str, n_categories: int) -> Coding:
-        """Return the coding of a column, given the number of categories in its first rows."""
+        """Return the coding of a column with the given number of categories in its first rows."""
         ordered = name in self.ordered and name not in (self.reading.categorical or ())
         if ordered and self.ordered[name] not in (None, n_categories):
             ordered = False
@@ -362,7 +362,7 @@ class TableSource(Source):
     def _check_infinities(
         self, out: Float32Array, batch: Batch, values: dict[int, npt.NDArray[Any]], faults: list[Fault]
     ) -> int:
-        """Treat infinite values according to the options; return the number of accepted ones, add faults."""
+        """Treat infinite values according to the options, add faults, and return the number of accepted values."""
         at, inf = np.nonzero(np.isinf(out)), self.reading.inf
         if inf != "keep":
             out[at] = np.nan
@@ -400,7 +400,7 @@ class TableSource(Source):
 
 
 def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[str, str]:
-    """Return the message about text features, column -> (values, cells), and the options that read the table."""
+    """Return the message about text features, a mapping to (values, cells), and the options that read the table."""
     no_classes = [  # ids, or constant
         name
         for name, (n, cells) in text.items()
@@ -430,7 +430,7 @@ def is_text(kind: Any) -> bool:
 
 
 def _matrix(columns: Sequence[npt.NDArray[Any]], rows: int) -> Float32Array:
-    """Return float32[n, d] of the columns."""
+    """Return the columns as float32[n, d]."""
     out = zeroed((rows, len(columns)), np.float32)
     with np.errstate(over="ignore"):
         for first in range(0, rows, _TILE):
@@ -441,7 +441,7 @@ def _matrix(columns: Sequence[npt.NDArray[Any]], rows: int) -> Float32Array:
 
 
 def _missing(values: Float64Array, batch: Batch, name: str, role: str) -> list[Fault]:
-    """Return the rows with a missing or infinite label or weight, or a negative weight."""
+    """Return the rows that have a missing or infinite label or weight, or a negative weight."""
     found = []
     for row in np.flatnonzero(~np.isfinite(values) | ((values < 0) & (role == "weight"))).tolist():
         value = float(values[row])
@@ -455,7 +455,7 @@ def _missing(values: Float64Array, batch: Batch, name: str, role: str) -> list[F
 
 
 def _canonical(word: str) -> int | str:
-    """Return integers, including whole floats (1.0), as int; anything else as text."""
+    """Return integers, including whole floats (1.0), as int, and anything else as text."""
     whole = _WHOLE.sub("", word)
     if _INTEGER.fullmatch(whole) and -(2**63) < (number := int(whole)) < 2**63:
         return number
@@ -482,7 +482,7 @@ def whole_numbers(
     kept: npt.NDArray[np.bool_] | None,
     refuse: Callable[[int, str], Exception],
 ) -> Int64Array:
-    """Return numbers as int64[n]; rows that are not kept are not checked, and become `low`. See `Batch.whole`."""
+    """Return numbers as int64[n]. Rows that are not kept are not checked and become `low`. See `Batch.whole`."""
     with np.errstate(invalid="ignore"):
         good = (values >= low) & (values <= high) & (values == np.floor(values))
     bad = np.flatnonzero(~good if kept is None else ~good & kept)
@@ -494,7 +494,7 @@ def whole_numbers(
 
 
 def is_table(path: str | PathLike[str]) -> bool:
-    """Return whether a file is a table, by its name or content."""
+    """Return whether a file is a table, judging by its name or content."""
     return format_of(path).is_table
 
 

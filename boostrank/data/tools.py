@@ -1,13 +1,13 @@
-"""File tools for data files of any size that keep queries whole: split, sample, shard, sort and merge.
+"""Tools that split, sample, shard, sort and merge data files of any size and keep queries whole.
 
 Lines of text (libsvm, CSV, TSV) are copied unchanged, with the comments and blank lines before them. Columns of Parquet
-and Arrow files keep their types and values. Memory use is a few chunks of text, or 64 MiB of columns, and about 150
-bytes per query; `sort` also uses its limit. Outputs are written atomically, and compressed according to their names.
-Several input files are one data set, as for `read_files`.
+and Arrow files keep their types and values. Memory use is a few chunks of text or 64 MiB of columns, plus about 150
+bytes per query. `sort` also uses the memory that its limit allows. Outputs are written atomically, and are compressed
+if their names say so. Several input files form one data set, as in `read_files`.
 
-All tools take `source` and `progress` as `read_files` does, and as `reading` its `format` and, for tables, `qid`, the
-column of query ids. They raise ParameterError for options out of range, FileFormatError for unreadable rows and, except
-`sort`, for queries that are not contiguous, and DataError for outputs without queries.
+All tools take `source` and `progress` like `read_files`, and in `reading` its `format` and, for tables, `qid`, the
+query id column. They raise ParameterError for options out of range, DataError for outputs without queries, and
+FileFormatError for unreadable rows and (except `sort`) for queries that are not contiguous.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def split(
     progress: Progress = None,
     **reading: Any,
 ) -> list[Written]:
-    """Assign every query to one of several files, by a hash of its id.
+    """Assign every query to one of several files by a hash of its id.
 
-    The part of a query does not depend on the other queries, so a larger version of the file moves no query from
-    training to test. The actual shares vary as in a random draw.
+    The part of a query does not depend on the other queries, so no query moves from training to test when the file
+    grows. The actual shares vary as in a random draw.
 
     Args:
-        output: path with `{}` for the part; without it, `-part` is inserted before the file extensions.
-        parts: part -> share of the queries; the shares must sum to 1.
+        output: path in which `{}` is replaced by the part. Without it, `-part` is inserted before the file extensions.
+        parts: share of the queries by part. The shares must sum to 1.
     """
     for name, share in parts.items():
         if not re.fullmatch(r"[\w.-]+", name):
@@ -91,10 +91,10 @@ def split(
 
 
 def shard(source: AnySource, output: str, shards: int, *, progress: Progress = None, **reading: Any) -> list[Written]:
-    """Distribute whole queries over files of about equal size: each goes to the file with the fewest rows so far.
+    """Distribute whole queries over files of about equal size. Each query goes to the file with the fewest rows so far.
 
     Args:
-        output: as for `split`; shards are numbered from 0 with three digits, or as in `{:05}`.
+        output: see `split`. Shards are numbered from 0 with three digits, or with a format such as `{:05}`.
     """
     if not 1 <= shards <= MAX_OUTPUTS:
         raise ParameterError(f"shards={shards!r} is out of range; allowed: 1 to {MAX_OUTPUTS}")
@@ -114,13 +114,13 @@ def shard(source: AnySource, output: str, shards: int, *, progress: Progress = N
 def sample(
     source: AnySource, output: str, queries: float, *, seed: int = 0, progress: Progress = None, **reading: Any
 ) -> Written:
-    """Sample queries by a hash of their ids, and write them in input order.
+    """Sample queries by a hash of their ids and write them in input order.
 
     The sample does not depend on the order of the input. With the same seed, a larger sample contains a smaller one.
 
     Args:
-        output: path of the sample; "-" for standard output.
-        queries: number of queries (int), or their approximate share (float up to 1.0).
+        output: path of the sample, or "-" for standard output.
+        queries: number of queries (int) or their approximate share (float up to 1.0).
     """
     number = queries if isinstance(queries, int) else None
     if not queries > 0 or (number is None and queries > 1.0):
@@ -147,14 +147,14 @@ def sample(
 def sort(
     source: AnySource, output: str, *, memory: int = DEFAULT_MEMORY, progress: Progress = None, **reading: Any
 ) -> Written:
-    """Bring the rows of each query together, stably, in files of any size.
+    """Bring the rows of each query together in files of any size, keeping their order.
 
-    The order is that of `read_files(regroup=True)`: queries by their first rows, and rows as in the input. Queries are
-    distributed over temporary files next to the output, each of which is sorted in memory.
+    The order is that of `read_files(regroup=True)`: queries are sorted by their first rows, and rows keep their order.
+    Queries are distributed over temporary files next to the output, each of which is sorted in memory.
 
     Args:
         output: path; "-" for standard output.
-        memory: bytes of rows and bookkeeping to sort at once; exceeded by a larger query.
+        memory: number of bytes of rows and bookkeeping to sort at once. A larger query exceeds it.
     """
     if memory < 1:
         raise ParameterError(f"memory={memory!r} must be at least 1 byte")
@@ -189,12 +189,12 @@ def sort(
 def merge(
     sources: Sequence[AnySource], output: str, *, rename: bool = False, progress: Progress = None, **reading: Any
 ) -> Written:
-    """Concatenate data sets of one format, with the same columns.
+    """Concatenate data sets that have the same format and columns.
 
     Args:
-        sources: data sets, each as `source` of the other tools. A query in two of them is refused.
+        sources: data sets, each like `source` in the other tools. A query that occurs in two of them is refused.
         output: path; "-" for standard output.
-        rename: whether to prefix the query ids of each set with `1-`, `2-`, ..., because they restart in each.
+        rename: whether to prefix the query ids in each set with `1-`, `2-`, ..., because ids restart in each set.
     """
     sets = [DataFiles(source, progress, reading) for source in sources]
     files = [file for one in sets for file in one.files]

@@ -1,6 +1,6 @@
-"""Linter for ranking data: errors that `train` refuses, problems that cost quality, and notes.
+"""Linter for ranking data that reports errors that `train` refuses, problems that cost quality, and notes.
 
-It continues after errors. The text is read once, as a stream, with the reader of the training.
+The linter continues after errors. It reads the text once, as a stream, with the reader that training uses.
 """
 
 from boostrank.data.doctor.checks import Finding, Findings, Severity, examine

@@ -1,4 +1,4 @@
-"""Checks of data sets and of pairs of data sets."""
+"""Checks on data sets and on pairs of data sets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from boostrank.data.doctor.profile import Profile, UInt64Array, mixed
 
 
 class Severity(enum.Enum):
-    """Severity of a finding."""
+    """The severity of a finding."""
 
     ERROR = "error"  # `boostrank train` refuses the data
     WARNING = "warning"  # it costs quality, or makes metrics look better than they are
@@ -31,14 +31,14 @@ class Severity(enum.Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem of the data.
+    """One problem in the data.
 
     Args:
-        check: name of the check, which does not change between versions.
-        file: first file with the problem; "" without a place.
-        line, column: 1-based line and byte; 0 means the whole file or line.
+        check: name of the check, which is stable between versions.
+        file: first file with the problem; "" if the problem has no location.
+        line, column: line and byte, both starting at 1; 0 means the whole file or line.
         count: number of affected rows, queries or features.
-        message, cost: the observation and its consequence.
+        message, cost: what was observed, and its consequence.
         fix: command, option or question that leads to a remedy; "" if none is needed.
         options: options of `train` that accept the data; "" if there are none.
     """
@@ -56,16 +56,16 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """Place as `file:line:column`, as far as known."""
+        """Location as `file:line:column`, with the parts that are available."""
         return ":".join([self.file, *(str(n) for n in (self.line, self.column) if n)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return the finding as plain data."""
         return asdict(self) | {"severity": self.severity.value}
 
 
 class Findings(list[Finding]):
-    """List of findings, the most severe first, displayed as a table in notebooks."""
+    """A list of findings, with the most severe first, which notebooks display as a table."""
 
     def __init__(self, found: Iterable[Finding] = ()) -> None:
         super().__init__(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))
@@ -77,7 +77,7 @@ class Findings(list[Finding]):
 
 
 def percent(count: float, total: float) -> str:
-    """Format `4.0%`, never rounded to 0% or 100%."""
+    """Format a share as in `4.0%`, without rounding it to 0% or 100%."""
     share = 100.0 * count / max(total, 1)
     if 0 < share < 0.05:
         return "under 0.1%"
@@ -87,7 +87,7 @@ def percent(count: float, total: float) -> str:
 
 
 def share_of(count: int, total: int, noun: str) -> str:
-    """Format `12 of 300 queries (4.0%)`."""
+    """Format a count and its share, as in `12 of 300 queries (4.0%)`."""
     return f"{count:,} of {total:,} {noun} ({percent(count, total)})"
 
 
@@ -123,7 +123,7 @@ def broken_files(p: Profile) -> Iterator[Finding]:
 
 
 def refused_rows(p: Profile) -> Iterator[Finding]:
-    """Find unreadable rows: one finding per cause, with the message of the reader."""
+    """Find unreadable rows. Each cause gives one finding, with the reader's message."""
     count = int(p.counts[slots.BAD_ROWS])
     total = count + p.n_rows
     allowed = p.reading.skip and count + p.stand_in_rows <= p.reading.max_bad_share * total
@@ -142,7 +142,7 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
 
 
 def refused_words(p: Profile) -> Iterator[Finding]:
-    """Find text columns among the features of a table, and words that seem to mark missing values."""
+    """Find text columns among a table's features, and words that seem to mark missing values."""
     if p.text:
         why, options = p.text_words
         cost = _REFUSED + "read as categories"
@@ -188,7 +188,7 @@ def split_queries(p: Profile) -> Iterator[Finding]:
 
 
 def dead_queries(p: Profile) -> Iterator[Finding]:
-    """Find queries with a single label; queries of one document are counted separately."""
+    """Find queries with a single label. Queries with only one document are counted separately."""
     several, training = p.sizes > 1, p.role == "train"
     if p.n_queries and not np.any(p.low < p.high):
         what = "all documents of each query have the same label" if several.any() else "every query has one document"
@@ -212,7 +212,7 @@ def dead_queries(p: Profile) -> Iterator[Finding]:
 def _of_queries(
     p: Profile, check: str, queries: Int64Array, message: str, cost: str, fix: str, most: float = MANY_DEAD
 ) -> Iterator[Finding]:
-    """Yield the finding about some queries, if there are any: a note up to the share `most` of all queries."""
+    """Yield a finding about these queries if there are any. It is a note if their share is at most `most`."""
     if queries.size:
         severity = WARNING if queries.size > most * p.n_queries else NOTE
         first = p.qid(int(queries[0]))
@@ -260,7 +260,7 @@ def odd_labels(p: Profile) -> Iterator[Finding]:
 
 
 def duplicates(p: Profile) -> Iterator[Finding]:
-    """Find documents of a query with equal features, and with equal or different labels."""
+    """Find documents in the same query that have equal features, and equal or different labels."""
     _, group, size = np.unique(_of_query(p, np.arange(p.n_queries)), return_inverse=True, return_counts=True)
     low, high = np.full(size.size, np.inf), np.full(size.size, -np.inf)
     np.minimum.at(low, group, p.labels)
@@ -295,7 +295,7 @@ def duplicates(p: Profile) -> Iterator[Finding]:
 
 
 def label_copies(p: Profile) -> Iterator[Finding]:
-    """Find features that order the documents of nearly every query exactly by label, among the first rows."""
+    """Find features that sort the documents of nearly every query in the first rows exactly by label."""
     labels, query, width = p.labels[p.rows_of_cells], p.query[p.rows_of_cells], p.stored.size
     order = np.lexsort((labels, query))
     _, starts, sizes = np.unique(query[order], return_index=True, return_counts=True)
@@ -327,7 +327,7 @@ def label_copies(p: Profile) -> Iterator[Finding]:
 
 
 def no_features(p: Profile) -> Iterator[Finding]:
-    """Find data in which no feature has two values."""
+    """Find data sets in which no feature has two different values."""
     what = "no feature varies: each has one value in every row"
     if not p.counts[slots.CELLS]:
         what = "there are no features: no row has a number:value pair"
@@ -354,7 +354,7 @@ def constant_features(p: Profile) -> Iterator[Finding]:
 
 
 def coarse_values(p: Profile) -> Iterator[Finding]:
-    """Find whole numbers so large that float32 merges neighbours."""
+    """Find whole numbers that are so large that float32 merges neighbouring numbers."""
     largest = np.maximum(-p.smallest, p.largest)
     coarse = np.flatnonzero(~p.fractional & (largest > EXACT) & (largest < np.inf))
     if coarse.size:
@@ -366,7 +366,7 @@ def coarse_values(p: Profile) -> Iterator[Finding]:
 
 
 def _listed(p: Profile, numbers: Int64Array) -> str:
-    """Format `features 3, 5 and 9 are`, shortened for many features."""
+    """Format feature numbers, as in `features 3, 5 and 9 are`, and shorten long lists."""
     shown = [p.feature(number).removeprefix("feature ") for number in numbers[:_SHOWN].tolist()]
     if numbers.size == 1:
         return f"feature {shown[0]} is"
@@ -378,7 +378,7 @@ def _listed(p: Profile, numbers: Int64Array) -> str:
 
 
 def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
-    """Find queries of the second set that occur in the first, by id or by content."""
+    """Find queries of the second set that also occur in the first set, by id or by content."""
     grouped_by_file = one.grouped_by_file or other.grouped_by_file  # ids only count the queries
     by_id = np.flatnonzero(np.isin(other.ids, one.ids) & (not grouped_by_file))
     by_content, origin = _with_documents_of(one, other)
@@ -404,7 +404,7 @@ def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
 
 
 def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64Array]:
-    """Return (queries of the second set with most of their documents in one query of the first, that query)."""
+    """Return the queries of the second set that share most documents with a query of the first set, and that query."""
     origin = np.full(other.n_queries, -1, np.int64)
     query = one.query
     order = np.lexsort((query, one.hashes))
@@ -422,12 +422,12 @@ def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64A
 
 
 def _of_query(p: Profile, ids: Int64Array) -> UInt64Array:
-    """Return a hash of the features of each row and of its query, given an integer per query."""
+    """Return a hash of each row's features and query, where `ids` contains an integer per query."""
     return p.hashes ^ mixed(ids[p.query].astype(np.uint64))
 
 
 def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
-    """Find data sets that count features from 0 and from 1."""
+    """Find pairs of data sets of which one numbers features from 0 and the other from 1."""
     if not (one.n_rows and other.n_rows) or one.source.base is not None or one.has_zero == other.has_zero:
         return
     beyond, usual = other.top.top_id == one.top.top_id + 1, int(one.stored[0] + one.missing[0])
@@ -444,14 +444,14 @@ def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
 
 
 def numbering_of_files(p: Profile) -> Iterator[Finding]:
-    """Find files of a data set that count features from 0 and from 1."""
+    """Find data sets in which some files number features from 0 and others from 1."""
     if odd := p.from_one:
         place, what = p.where(odd[0].top_line), p.from_one_words()
         yield Finding("numbering", WARNING, *place, len(odd), what, _SHIFTED, _NUMBER_ALIKE)
 
 
 def lost_features(one: Profile, other: Profile) -> Iterator[Finding]:
-    """Find features that are common and vary in the first set, but do not vary in the second."""
+    """Find features that are common and vary in the first set, but do not vary in the second set."""
     if min(one.n_rows, other.n_rows) < _ENOUGH_ROWS or one.base != other.base:
         return
     varying = one.examined[one.varying]
@@ -465,7 +465,7 @@ def lost_features(one: Profile, other: Profile) -> Iterator[Finding]:
 
 
 def examine(sets: Sequence[Profile]) -> Findings:
-    """Run all checks on the data sets, the training data first; the most severe findings come first."""
+    """Run all checks on the data sets, of which the first is the training data, and sort the findings by severity."""
     found: list[Finding] = []
     for profile in sets:
         found += _of_a_set(profile)
@@ -494,11 +494,11 @@ _HIDES: dict[str, tuple[Check, ...]] = {
     "refused-labels": (odd_labels,),
     "no-features": (duplicates, *_OF_TRAINING_DATA),
 }
-"""Error -> checks that would only find its consequences."""
+"""Mapping from an error to the checks that would only find its consequences."""
 
 
 def _of_a_set(profile: Profile) -> list[Finding]:
-    """Return the findings of one data set, without consequences of other findings."""
+    """Return the findings about one data set, without those that are consequences of others."""
     found, hidden = [finding for check in _OF_TEXT for finding in check(profile)], set[Check]()
     if profile.n_rows < max(1, int(profile.counts[slots.BAD_ROWS])):  # the readable rows represent too little
         return found

@@ -1,4 +1,4 @@
-"""Profile of a data set: statistics from one pass over its rows, the input of the checks."""
+"""Data set profiles: statistics from one pass over the rows, on which the checks are based."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ _MISSING_BITS = 0x7FC00000
 
 
 class Profile(Totals):
-    """Statistics of one data set from one pass.
+    """Statistics of one data set, computed in one pass.
 
     Attributes:
         files, options: arguments with which `read_files` reads the same data.
-        broken: errors of files that cannot be read to the end, or that contradict their side files.
-        causes: error of the first refused row, by cause.
-        stand_ins: word that seems to mark a missing value -> line and column of the first.
-        labels, lines, hashes: label, line and hash of the features of each row; 0 without a nonzero feature.
-        starts, line, ids: first row, first line and id of each query; a hash of the id if it is text.
-        stored, missing, equal: number of nonzero, missing, and nonzero values equal to the label of each feature.
+        broken: errors about files that cannot be read to the end or that contradict their side files.
+        causes: error for the first refused row, by cause.
+        stand_ins: words that seem to mark missing values, with the first line and column of each.
+        labels, lines, hashes: label, line and feature hash of each row. The hash is 0 if no feature is nonzero.
+        starts, line, ids: first row, first line and id of each query. Text ids are replaced by a hash.
+        stored, missing, equal: number of nonzero, missing, and label-equal nonzero values of each feature.
         smallest, largest: smallest and largest nonzero value of each feature.
-        fractional: whether some value of each feature is not whole.
-        cells, rows_of_cells: CSR matrix of the first rows in the files, and their places among all rows.
-        space: columns of a table, which later data sets must have; None for libsvm text.
+        fractional: whether each feature has a value that is not a whole number.
+        cells, rows_of_cells: CSR matrix of the first rows in the files, and their positions among all rows.
+        space: table columns that later data sets must have; None for libsvm text.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Profile(Totals):
         self.space: FeatureSpace | None = None
 
     def read(self, threads: int, progress: Progress) -> None:
-        """Read the files once. Errors are recorded, and end the pass if reading cannot continue."""
+        """Read the files once, and record errors. An error ends the pass if reading cannot continue."""
         kept: list[tuple[Any, ...]] = [(self.labels, self.lines, self.hashes, self.starts, self.line, self.ids)]
         try:
             opened = self._opened(self.files, self.reading)
@@ -159,7 +159,7 @@ class Profile(Totals):
         self.fractional[ids[values != np.floor(values)]] = True
 
     def _take_sizes(self) -> None:
-        """Take the queries from the side files of sizes; rows beyond the sizes are one query."""
+        """Take the queries from the side files with group sizes. Rows beyond the sizes form one query."""
         spans = [(rows, np.cumsum([0, *some_sizes(part.sizes_file)])) for part, rows, _ in self.spans()]
         begins = [rows.start + ends[ends < len(rows)] for rows, ends in spans]
         self.starts = np.unique(np.concatenate(begins)).astype(np.int64) if begins else self.starts
@@ -169,7 +169,7 @@ class Profile(Totals):
         self.n_queries = self.starts.size
 
     def _regroup(self) -> bool:
-        """Bring the rows of each query together, as the reader does; return whether any were apart."""
+        """Bring the rows of each query together, as the reader does, and return whether any rows were apart."""
         _, first, inverse = np.unique(self.ids, return_index=True, return_inverse=True)
         begins, sizes = first[inverse], self.sizes  # first run of the query of each run
         if np.array_equal(begins, np.arange(begins.size)):
@@ -185,7 +185,7 @@ class Profile(Totals):
         return True
 
     def _check_sidecars(self) -> None:
-        """Record sizes and weights that contradict the files, as far as single files show."""
+        """Record group sizes and weights that contradict the files, where this shows in a single file."""
         for part, _, queries in self.spans():
             sizes, weights = self.sizes[queries], part.weights_file
             try:
@@ -213,12 +213,12 @@ class Profile(Totals):
 
     @property
     def examined(self) -> Int64Array:
-        """Numbers of the features examined individually, whether they occur or not."""
+        """Numbers of the features that are examined individually, whether they occur or not."""
         return np.arange(self.base, min(self.top.top_id + 1, self.stored.size)) if self.n_rows else self.ids[:0]
 
     @property
     def varying(self) -> npt.NDArray[np.bool_]:
-        """Whether each examined feature has two values; absent entries count as 0, missing ones as a value."""
+        """Whether each examined feature has two different values. Absent means 0, and missing is a separate value."""
         absent = np.where(self.stored + self.missing == self.n_rows, np.nan, np.float32(0.0))
         low, high = np.fmin(self.smallest, absent), np.fmax(self.largest, absent)
         number = (self.missing < self.n_rows) & ((low != high) | (self.missing > 0))
@@ -230,16 +230,16 @@ class Profile(Totals):
         return int(not self.has_zero) if self.source.base is None else self.source.base
 
     def feature(self, number: int) -> str:
-        """Format `feature 3`, or `feature 'bm25'`."""
+        """Format a feature's name, as in `feature 3` or `feature 'bm25'`."""
         name = self.feature_names.get(number)
         return f"feature {number if name is None else repr(name)}"
 
     def where(self, line: float = 0) -> tuple[str, int, int]:
-        """Return (file, line, column 0) of a line counted over all files; line 0 means the whole data set."""
+        """Return the file, its line and column 0 for a line counted over all files. Line 0 means the whole data set."""
         return (*self.place(int(line)), 0) if self.parts else (self.role, 0, 0)
 
     def document(self, line: int) -> str:
-        """Format ` (D7)`, the name of the document at a line, for which its file is read again; "" if unknown."""
+        """Format a document's name, as in ` (D7)`, by reading its file again up to this line; "" if it has no name."""
         part = next(one for one in reversed(self.parts) if one.lines < line or one is self.parts[0])
         if part.path is None:
             return ""
@@ -254,20 +254,20 @@ class Profile(Totals):
         return ""
 
     def qid(self, query: int) -> str:
-        """Query id as in the file."""
+        """Return a query id as it is written in the file."""
         name = self.names.get(query)
         return str(self.ids[query]) if name is None else name.decode()
 
 
 def mixed(h: UInt64Array) -> UInt64Array:
-    """Scatter the bits of integers; 0 stays 0."""
+    """Scatter the bits of integers, where 0 stays 0."""
     h = (h ^ (h >> _SHIFT)) * _ODD
     h = (h ^ (h >> _SHIFT)) * _OTHER
     return h ^ (h >> _SHIFT)
 
 
 def _hashes(ends: Int64Array, ids: Any, values: Any) -> UInt64Array:
-    """Return a hash of the nonzero cells of each row."""
+    """Return a hash for the nonzero cells of each row."""
     bits = np.where(np.isnan(values), _MISSING_BITS, values.view(np.int32)).astype(np.uint64)
     cells = np.where(values != 0, mixed((ids.astype(np.uint64) << _SHIFT) + bits + _ODD), np.uint64(0))
     sums = np.append(np.uint64(0), np.cumsum(cells, dtype=np.uint64))[np.append(0, ends)]
@@ -286,9 +286,9 @@ def look_at(
     labelled: bool = True,
     **options: Any,
 ) -> Profile:
-    """Profile one data set in one pass; arguments as for `boostrank.doctor`.
+    """Profile one data set in one pass. The arguments are those of `boostrank.doctor`.
 
-    Tables must have the columns of `like`, the profile of the training data, and labels if `labelled`.
+    Tables must have the columns of the training data, whose profile is `like`, and labels if `labelled`.
     """
     reading = Reading(**options, like=None if like is None else like.space, labelled=labelled, lenient=True)
     profile = Profile(role, parse_gain(gain), files, options | {"format": format, "threads": threads}, reading)

@@ -1,1 +1,1 @@
-"""Formats of ranking data, found by the `SPEC` or `SPECS` of each module (`boostrank.data.source.FORMATS`)."""
+"""Ranking data formats, which `boostrank.data.source.FORMATS` finds by the `SPEC` or `SPECS` of each module."""

@@ -19,7 +19,7 @@ _FEATHER_1, _FILE, _STREAM = b"FEA1", b"ARROW1", b"\xff\xff\xff\xff"
 
 
 class ColumnarSource(TableSource):
-    """Source of files of record batches. Formats define how to open one."""
+    """Source of files that consist of record batches. Each format defines how to open such a file."""
 
     by_row = True
     unused = (*TableSource.unused, "missing_tokens")
@@ -27,7 +27,7 @@ class ColumnarSource(TableSource):
 
     @abstractmethod
     def open_batches(self, file: Any) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
-        """Return the schema, the number of rows (None if unknown), and a function: (positions, rows) -> batches."""
+        """Return the schema, the number of rows (None if unknown), and a function from (positions, rows) to batches."""
 
     def open_file(self, one: OneSource, max_bytes: int | None) -> ColumnarFile:
         if not isinstance(one, (str, os.PathLike)) or one == "-" or (os.path.exists(one) and not os.path.isfile(one)):
@@ -116,7 +116,7 @@ class ParquetSource(ColumnarSource):
 
 
 class ColumnarFile(File):
-    """An open file of record batches."""
+    """An open file that consists of record batches."""
 
     places: list[int]
     batches: Callable[[list[int], int], Iterator[Any]]
@@ -130,7 +130,7 @@ class ColumnarFile(File):
         self.size, self._max_bytes = self.total or 0, max_bytes
 
     def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Any]]:
-        """Yield the batches in order; each is read when the iterator advances."""
+        """Yield the batches in order. Each batch is read when the iterator advances."""
         rows, pa = max(1, chunk_bytes // (4 * max(1, len(self.places)))), arrow()
         names = [self.header.names[place] for place in self.places]
         done = 0
@@ -158,7 +158,7 @@ class ColumnarFile(File):
 
 
 def _of_pandas(schema: Any) -> dict[str, dict[str, Any]]:
-    """Return columns that were categorical in pandas, whatever their Arrow type, with pandas' metadata."""
+    """Return the columns that were categorical in pandas according to its metadata, whatever their Arrow type."""
     try:
         columns = from_json((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
         found = {one["name"]: one.get("metadata") for one in columns if one.get("pandas_type") == "categorical"}
@@ -168,9 +168,9 @@ def _of_pandas(schema: Any) -> dict[str, dict[str, Any]]:
 
 
 def _ordered(schema: Any, of_pandas: dict[str, dict[str, Any]]) -> dict[str, int | None]:
-    """Return columns of ordered categories -> number of categories; None if unknown, -1 if the file lacks their order.
+    """Return the number of categories by ordered column: None if it is unknown, and -1 if the file lacks their order.
 
-    As in frames, the order of polars has no meaning.
+    As in data frames, the category order in polars has no meaning.
     """
     kept = {
         one.name
@@ -182,7 +182,7 @@ def _ordered(schema: Any, of_pandas: dict[str, dict[str, Any]]) -> dict[str, int
 
 
 def _check_type(column: Any, is_coded: bool, file: str) -> None:
-    """Refuse a feature that is neither numeric nor, if it is categorical, text or numbers except decimals."""
+    """Refuse a feature that is not numeric, unless it is categorical with text or numbers other than decimals."""
     types, kind = arrow().types, column.type
     value = kind.value_type if types.is_dictionary(kind) else kind
     if is_number(kind) and not is_coded:

@@ -77,7 +77,7 @@ class CsvSource(TableSource):
         return view, batch.file.header, ends[batch.lines - 1]
 
     def _text_in(self, head: bytes, columns: Columns) -> tuple[dict[int, tuple[int, int]], int]:
-        """Return {position: (number of values, number of cells)} of text features, and the first line with text."""
+        """Return the numbers of values and cells of text features by position, and the first line with text."""
         found, line = {}, 0
         raw_lines = head.split(b"\n")[1 : -1 if len(head) >= text_files.HEAD else None]
         rows = [self._row(raw.removesuffix(b"\r"), len(columns.header))[1] for raw in raw_lines]
@@ -93,7 +93,7 @@ class CsvSource(TableSource):
         return bool(self._number(word, "", True)[1]) and not _NUMBER.fullmatch(word) and not _WRITTEN.fullmatch(word)
 
     def _table(self, text: Text, array: Any, width: int, numbers: Sequence[int], texts: Sequence[int]) -> Any:
-        """Return an Arrow table whose column names are positions; None if pyarrow fails."""
+        """Return an Arrow table whose column names are positions, or None if pyarrow fails."""
         if np.any(array == 0) or np.any((array[:-1] == 13) & (array[1:] != 10)):
             return None
         pa, reader = arrow(), arrow(".csv")
@@ -150,7 +150,7 @@ class CsvSource(TableSource):
         return Batch(file, np.array(lines, np.int64), len(raw_lines), arrays, faults)
 
     def _row(self, raw: bytes, width: int) -> tuple[str, list[str]]:
-        """Return the reason why a line is refused, or "" and its cells."""
+        """Return the reason why a line is refused, or "" if it is accepted, and its cells."""
         if b"\0" in raw:
             return text_files.NUL_BYTE, []
         if b"\r" in raw:
@@ -189,9 +189,9 @@ class CsvSource(TableSource):
         return math.nan, f"{cell} is not a number: {words}"
 
     def _trimmed(self, column: Any, place: int, columns: Columns) -> Any:
-        """Return text without surrounding blanks, null if missing; columns of `pick` keep the blanks around words.
+        """Return text without surrounding blanks, with null for missing cells. Columns in `pick` keep these blanks.
 
-        Categories become numbers if those of the training data are numbers, since cells of text have no type.
+        Categories become numbers if they are numbers in the training data, because text cells have no type.
         """
         pa, pc = arrow(), arrow(".compute")
         trimmed = pc.utf8_trim_whitespace(column)

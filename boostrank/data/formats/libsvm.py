@@ -79,7 +79,7 @@ _spent = 0
 
 
 class Scratch:
-    """Reusable output buffers of the parser for a text of `size` bytes."""
+    """Reusable output buffers of the parser, for text of `size` bytes."""
 
     def __init__(self, size: int, options: Int64Array) -> None:
         rows = size // (8 if options[parse.EXPECT_QID] else 2) + 2  # the shortest rows are "0 qid:1\n" and "0\n"
@@ -99,7 +99,7 @@ class Scratch:
 
 
 def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
-    """Parse small and regular text as `parse_lines` does, without compiling it. Return False for other text."""
+    """Parse small and regular text like `parse_lines`, but without compilation. Return False for other text."""
     global _spent
     if _spent + source.size > BUDGET or parse.parse_lines.at_hand:
         return False
@@ -148,7 +148,7 @@ def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
 
 
 def _general(rest: bytes, code: int) -> tuple[str, int] | None:
-    """Return the message about bytes that are invalid anywhere, and their position; None if there are none."""
+    """Return the message about bytes that are invalid anywhere and their position, or None if there are none."""
     if b"\0" in rest:
         return text_files.NUL_BYTE, rest.index(b"\0")
     if rest.startswith(text_files.BYTE_ORDER_MARK):
@@ -161,7 +161,7 @@ def _general(rest: bytes, code: int) -> tuple[str, int] | None:
 
 
 def check_no_names(head: bytes, file: str) -> None:
-    """Refuse feature names in place of numbers, such as `bm25:0.3`, and suggest a command that writes a table."""
+    """Refuse feature names that are used as numbers, as in `bm25:0.3`, and suggest a command that writes a table."""
     lines = enumerate((line.split(b"#")[0].split() for line in head.split(b"\n")), 1)
     number, row = next(((i, row) for i, row in lines if row), (0, []))
     pairs = [pair for pair in row[1:] if not pair.startswith(b"qid:")]
@@ -205,7 +205,7 @@ class LibsvmSource(Source):
 
     @staticmethod
     def head_of(path: Any) -> bytes:
-        """Return the first bytes of a text, decompressed; b"" if it cannot be read, which the reader reports."""
+        """Return the first bytes of a text, decompressed, or b"" if it cannot be read, which the reader reports."""
         try:
             with closing(open_text(path, None)) as file:
                 return file.head
@@ -213,7 +213,7 @@ class LibsvmSource(Source):
             return b""
 
     def _choose_options(self, first: TextFile) -> None:
-        """Set the number of the first feature and the options of the compiled parser."""
+        """Choose the number of the first feature and the options for the compiled parser."""
         reading, space, zero_based = self.reading, self.reading.space, self.reading.zero_based
         if space is not None and reading.n_features is not None:
             raise ParameterError("n_features and like exclude each other: the training data define the features")
@@ -312,7 +312,7 @@ class LibsvmSource(Source):
         return block
 
     def _fault(self, bad: Sequence[int], text: Text) -> Fault:
-        """Return the reason why a row is refused, given the N_BAD numbers of the parser."""
+        """Return the reason why a row is refused, from the parser's N_BAD numbers."""
         begin, code, feature = bad[parse.BAD_LINE_START], bad[parse.BAD_CODE], bad[parse.BAD_ID]
         end = text.buffer.index(b"\n", begin)
         line, at = bytes(text.buffer[begin:end]), bad[parse.BAD_TOKEN] - begin
@@ -352,7 +352,7 @@ class LibsvmSource(Source):
         return Fault(bad[parse.BAD_LINE], words, at + 1, stand_in)
 
     def _keep_cells(self, block: Block, scratch: Scratch) -> None:
-        """Store the values in the block, dense or sparse, whichever is smaller."""
+        """Store the values in the block, in dense or sparse form, whichever is smaller."""
         limit, rows = int(self.options[parse.LIMIT]), block.n_rows
         width = min(int(block.counts[slots.TOP_ID]), limit) + 1
         named = int(block.counts[slots.CELLS] - block.counts[slots.BEYOND])
@@ -387,7 +387,7 @@ class LibsvmSource(Source):
         return base, tuple(named.get(base + i, f"f{base + i}") for i in range(columns))
 
     def _width(self, space: FeatureSpace) -> int:
-        """Return the number of features of the training data, or of all names if some belong to other models."""
+        """Return the number of features in the training data, or the number of names if some belong to other models."""
         assert self.base is not None
         by_name = bool(space.ignored) and self.place_of(self.base) is not None
         return len(self.numbered_names()) if by_name else space.n_features
@@ -433,7 +433,7 @@ def _first_rows(head: bytes) -> list[list[bytes]]:
 
 
 def counts_from_zero(head: bytes) -> bool:
-    """Return whether one of the first rows of a text has feature 0."""
+    """Return whether one of the first rows in a text has feature 0."""
     return any(token.startswith(b"0:") for row in _first_rows(head) for token in row)
 
 

@@ -1,1 +1,1 @@
-"""libsvm text with query ids: reader, stream and writer."""
+"""Reader, stream and writer of libsvm text with query ids."""

@@ -1,9 +1,9 @@
-"""Conversion of decimal digits to the nearest double in compiled code, exactly as Python's `float`.
+"""Compiled conversion of decimal digits to the nearest double, with the same results as Python's `float`.
 
-Numbers are `mantissa * 10^exponent` with at most 19 digits. Small ones use Clinger's method (both factors are exact
-doubles, so one operation rounds once), the others that of Eisel and Lemire: multiply by a 128-bit power of five and
-round the product. Subnormal doubles, and longer numbers that 19 digits do not decide, are "undecided": the caller uses
-Python.
+Numbers are `mantissa * 10^exponent` with at most 19 digits. Small numbers use Clinger's method (both factors are exact
+doubles, so one operation rounds once). Others use the method of Eisel and Lemire, which multiplies by a 128-bit power
+of five and rounds the product. Subnormal doubles, and longer numbers that 19 digits do not determine, are "undecided",
+and the caller uses Python.
 
 Sources: W. Clinger, "How to read floating point numbers accurately", PLDI 1990. D. Lemire, "Number parsing at a
 gigabyte per second", Software: Practice and Experience 51(8), 2021; table and tie rule from section 5. N. Mushtak,
@@ -112,7 +112,7 @@ def ends_token(text: Bytes, p: int) -> bool:
 
 @inline
 def _long_number(text: Bytes, start: int) -> float:
-    """Return the well-formed unsigned number of more than 19 digits at `start`; NaN if undecided."""
+    """Return the well-formed unsigned number at `start`, which has more than 19 digits, or NaN if undecided."""
     mantissa, digits, exponent, rest, after_dot = _U0, 0, 0, False, False
     p = start
     while True:
@@ -197,8 +197,8 @@ def scan_number(text: Bytes, p: int) -> tuple[int, bool, float]:
 def scan_short(text: Bytes, p: int) -> tuple[int, bool, float]:
     """Return (position after, whether matched, value) of a decimal number of at most 15 bytes before a blank.
 
-    It gives the same value as `scan_number`, but is faster: no step depends on the number of digits. Other numbers
-    (exponents, plus signs, more digits) do not match. Sixteen readable bytes must precede p.
+    The value equals that of `scan_number`, but this function is faster, because no step depends on the number of
+    digits. Other numbers (exponents, plus signs, more digits) do not match. Sixteen readable bytes must precede p.
     """
     size: Any = np.int64(trailing_zeros(blanks_at(text, p)))
     negative = 1 if text[p] == MINUS else 0

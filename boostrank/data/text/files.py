@@ -1,4 +1,4 @@
-"""Chunks of whole lines of text, plain or compressed, from a file, a pipe or a binary file object.
+"""Chunks of whole lines from plain or compressed text in a file, a pipe or a binary file object.
 
 Files are not memory-mapped, because truncation of a mapped file would kill the process.
 """
@@ -70,12 +70,12 @@ _FORMATS: dict[tuple[bytes, ...], tuple[str, Callable[[], Any]]] = {
 
 
 def packing(head: bytes) -> tuple[str, Callable[[], Any]] | None:
-    """Return the name and the decompressor of data that begin with `head`; None if they are not compressed."""
+    """Return the name and the decompressor for data that begin with `head`, or None if they are not compressed."""
     return next((made for magic, made in _FORMATS.items() if head.startswith(magic)), None)
 
 
 class Unpacker:
-    """Reader that decompresses the bytes in `head`, then those that `read` returns, member by member."""
+    """Reader that decompresses the bytes in `head` and then the bytes that `read` returns, member by member."""
 
     def __init__(self, read: Callable[[int], bytes], head: bytes, name: str) -> None:
         self._read, self._packed, self._name = read, head, name
@@ -136,7 +136,7 @@ class Text:
         return [line.removesuffix(b"\r") for line in (lines if self.unterminated else lines[:-1])]
 
     def lines(self) -> tuple[memoryview, Int64Array]:
-        """Return the text, with a final newline, and the position after each line."""
+        """Return the text, with a newline at its end, and the position after each line."""
         view = memoryview(self.buffer)[self.start : self.end + self.unterminated]  # the padding begins with a newline
         return view, np.flatnonzero(np.frombuffer(view, np.uint8) == 10) + 1
 
@@ -146,7 +146,7 @@ Load = Callable[[bytearray | None], Text]
 
 
 def _too_long(lines: int, _: Any = None) -> Any:
-    """Refuse a line, given the number of lines before it in its chunk."""
+    """Refuse a line that is too long, given the number of lines before it in its chunk."""
     words = f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?"
     raise UnreadableLine(Fault(lines + 1, words))
 
@@ -261,7 +261,7 @@ class StreamFile(TextFile):
         return data
 
     def _fill(self, size: int) -> bytes:
-        """Return `size` bytes of text, or fewer at the end."""
+        """Return `size` bytes of text, or fewer at the end of the file."""
         parts: list[bytes] = []
         while size > 0 and not self.ended:
             data = self.waiting or self.next(size)
@@ -308,7 +308,7 @@ def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
 
 
 def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
-    """Open any text, as `open_text`."""
+    """Open any text in the same way as `open_text`."""
     if not isinstance(source, (str, os.PathLike)):
         name = str(getattr(source, "name", "<stream>"))
         if not hasattr(source, "read") or isinstance(source.read(0), str):
@@ -340,7 +340,7 @@ def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
 
 
 def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield (number from 1, line without its end) of a text, plain or compressed."""
+    """Yield the number (from 1) and the content of each line in a text, plain or compressed, without line ends."""
     number = 0
     with contextlib.closing(_open_any(path, None)) as file:
         for load in file.loads(4 << 20):
@@ -354,13 +354,13 @@ def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
 
 
 def shown(token: bytes) -> str:
-    """Return a token for messages: printable, quoted and shortened."""
+    """Return a token for use in messages, in printable, quoted and shortened form."""
     text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
     return "'" + _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text.decode("ascii", "backslashreplace")) + "'"
 
 
 def separator_in(head: bytes) -> bytes:
-    """Return the separator of the column names in the first line of a text; b"" if there are none."""
+    """Return the separator of the column names in the first line of a text, or b"" if there are no names."""
     line = head.partition(b"\n")[0].removesuffix(b"\r")
     if line.lstrip().startswith(b"#") or CELL.search(line):
         return b""

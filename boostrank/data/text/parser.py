@@ -2,9 +2,9 @@
 
     label qid:ID number:value number:value ... # comment
 
-Newlines must follow the text (`files.PADDING`), so that loops need no bounds checks. `formats.libsvm` turns the code of
-an error and the position of its token into a message. Helpers take pointers, because passing an array between functions
-costs two atomic operations, as much as parsing a number.
+The text must be followed by newlines (`files.PADDING`), so that loops need no bounds checks. `formats.libsvm` turns the
+code of an error and the position of its token into a message. Helpers take pointers, because passing an array between
+functions costs two atomic operations, which take as long as parsing a number.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _token_end(text: Bytes, p: int) -> int:
 
 @inline
 def _is_word(text: Bytes, p: int, q: int, word: bytes) -> bool:
-    """Return whether text[p:q], after an optional sign and ignoring case, is `word`, which is in lower case."""
+    """Return whether text[p:q] is the lower-case `word`, ignoring case and an optional sign."""
     if text[p] == PLUS or text[p] == MINUS:
         p += 1
     same = q - p == len(word)
@@ -88,7 +88,7 @@ def _is_missing(text: Bytes, p: int, q: int, n_tokens: int, tokens: Bytes, token
 def _resolve(
     p: int, n_known: int, known_at: Int64Array, known: Float64Array, undecided: Int64Array, state: Int64Array
 ) -> float:
-    """Return Python's value of the undecided number at p. If it is not known yet, record p and return 0."""
+    """Return Python's value of the undecided number at p. If it is not available yet, record p and return 0."""
     i = state[slots.RESOLVED]
     while i < n_known and known_at[i] < p:
         i += 1
@@ -102,7 +102,7 @@ def _resolve(
 
 @inline
 def _is_utf8(text: Bytes, p: int, q: int) -> bool:
-    """Return whether text[p:q] is UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF."""
+    """Return whether text[p:q] is valid UTF-8, without overlong forms, surrogates, or anything beyond U+10FFFF."""
     while p < q:
         first, second = text[p], text[p + 1]
         more = 0 if first < 0x80 else 1 if first < 0xE0 else 2 if first < 0xF0 else 3
@@ -119,7 +119,7 @@ def _is_utf8(text: Bytes, p: int, q: int) -> bool:
 
 @inline
 def _query(text: Bytes, p: int, q: int, runs: Int64Array, state: Int64Array) -> bool:
-    """Record the query id text[p:q] if it differs from the previous row; return False if it is invalid."""
+    """Record the query id text[p:q] if it differs from that of the previous row. Return False if it is invalid."""
     before, length = state[slots.QID_START], q - p
     if length == 0 or text[q] == HASH:
         return False
@@ -190,7 +190,7 @@ def _head(
 
 @inline
 def _special(text: Bytes, p: int, q: int, inf: int, state: Int64Array, fault: Int64Array) -> tuple[bool, float]:
-    """Return (whether accepted, value) of text[p:q], which is not a decimal number."""
+    """Return whether text[p:q], which is not a decimal number, is accepted, and its value."""
     fault[BAD_CODE] = VALUE
     if _is_word(text, p, q, _NAN):
         state[slots.MISSING] += 1
@@ -220,7 +220,7 @@ def _cells(
     state: Int64Array,
     fault: Int64Array,
 ) -> int:
-    """Parse number:value pairs from p to the end of the row. Return its position, or -1 after filling in `fault`."""
+    """Parse number:value pairs from p to the end of the row. Return the end, or -1 after filling in `fault`."""
     begin = cells = state[slots.CELLS]
     previous, top, beyond, disorder = -1, 0, 0, 0  # disorder: 1 for a repeated number, 2 for a smaller one
     max_id, limit, n_tokens = options[MAX_ID], options[LIMIT], options[N_TOKENS]
@@ -326,7 +326,7 @@ def _cells(
 
 @inline
 def _sort_cells(ids: Int32Array, values: Float32Array, begin: int, end: int, stable: bool) -> None:
-    """Sort the values of a row by feature number, in place. Such rows are rare, so that a simple sort suffices."""
+    """Sort the values in a row by feature number, in place. Unsorted rows are rare, so a simple sort suffices."""
     for gap in _SORT_GAPS:
         if stable and gap > 1:
             continue
@@ -340,7 +340,7 @@ def _sort_cells(ids: Int32Array, values: Float32Array, begin: int, end: int, sta
 
 @inline
 def _line_end(text: Bytes, p: int) -> int:
-    """Return the position of the line end after a comment; -1 for NUL or a carriage return inside the line."""
+    """Return the position of the line end after a comment, or -1 if the line contains NUL or a carriage return."""
     while text[p] != NEWLINE:
         if text[p] == 0:
             return -1
@@ -381,16 +381,16 @@ def parse_lines(
     """Parse the lines of buffer[start:end], followed by `files.PADDING`.
 
     Args:
-        buffer: uint8; start, end: whole lines.
+        buffer: uint8 text, of which buffer[start:end] consists of whole lines.
         options: int64[N_OPTIONS].
-        tokens, token_ends: concatenated tokens for missing values, and the end of each.
+        tokens, token_ends: concatenated tokens for missing values, and the end of each token.
         known_at, known: positions and values of numbers that an earlier call on this text left undecided.
-        undecided: positions of numbers that Python must parse; if there are any, call again with `known`. Output.
-        labels, lines, row_ends: one number per row; lines are 1-based, row_ends counts the cells up to its end. Output.
+        undecided: positions of numbers that Python must parse. If there are any, call again with `known`. Output.
+        labels, lines, row_ends: label, line from 1, and number of cells up to the end of each row. Output.
         ids, values: feature number and value of each cell, ascending within a row. Output.
         runs: first row of each query, N_RUN columns. Output.
         comments: start and end of each row's comment, if requested. Output.
-        bad: the first BAD_KEPT refused rows, N_BAD columns; without SKIP, parsing stops at the first. Output.
+        bad: the first BAD_KEPT refused rows, N_BAD columns. Without SKIP, parsing stops at the first row. Output.
         state: N_STATE counts. Output.
     """
     text, options, state = pointer_to(buffer), pointer_to(options_), pointer_to(state_)

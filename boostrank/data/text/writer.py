@@ -1,4 +1,4 @@
-"""Writer of libsvm text, which reads back to the same bits."""
+"""Writer of libsvm text from which the same bits are read again."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def write_libsvm(
     *,
     zero_based: bool = False,
 ) -> None:
-    """Write lines `label qid:ID number:value ... # NAME` atomically. The names of documents are optional.
+    """Write lines `label qid:ID number:value ... # NAME` atomically, where document names are optional.
 
-    All values of dense matrices are written, and the stored values of sparse ones. Numbers have the fewest digits that
-    read back to the same float32. Weights of queries or documents are written to `FILE.weight`.
+    All values of dense matrices are written, but only the stored values of sparse matrices. Numbers are written with
+    the fewest digits that give the same float32 again. Query or document weights are written to `FILE.weight`.
 
     Args:
-        path: path of the file; `.gz` at its end compresses it.
-        data: a data set, or `(X, y, qid)` as for `RankingDataset.from_arrays`.
+        path: path of the file, which is compressed if the path ends in `.gz`.
+        data: a data set, or a tuple `(X, y, qid)` of arguments to `RankingDataset.from_arrays`.
         zero_based: whether the first feature has number 0 instead of 1.
 
     Raises:
-        DataError: an id or name cannot be stored; queries and documents both have weights; an existing side file would
-            be read with the new file.
-        TrainingError: the file cannot be written. An old file is unchanged.
+        DataError: an id or name cannot be stored, both queries and documents have weights, or an existing side file
+            would be read with the new file.
+        TrainingError: the file cannot be written. An existing file is then left unchanged.
     """
     if not isinstance(data, RankingDataset):
         X, y, qid = data
@@ -97,7 +97,7 @@ def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
 
 
 def _weights(data: RankingDataset) -> Float64Array | None:
-    """Return one weight per query or per row, or None. Row weights must read back as document weights."""
+    """Return one weight per query or per row, or None. The reader must take row weights for document weights."""
     of_documents = data.document_weights
     if of_documents is None:
         return data.queries.weights
@@ -134,5 +134,5 @@ def _tails(data: RankingDataset) -> list[bytes]:
 
 
 def score_text(scores: Float64Array) -> bytes:
-    """Return a line per score, with the fewest digits that read back to the same number."""
+    """Return text with one score per line, written with the fewest digits that give the same number again."""
     return "".join([f"{score!r}\n" for score in np.asarray(scores, np.float64).tolist()]).encode()
