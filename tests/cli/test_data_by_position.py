@@ -97,7 +97,8 @@ def test_a_report_without_a_name_lies_beside_the_model(model: Path, data: Path, 
     page.write_text("somebody's own")
     result = invoke(*arguments)
     assert result.exit_code == 2
-    assert "not a boostrank report" in result.stderr
+    assert f"{page}: " in result.stderr
+    assert "-o" in result.stderr
     assert page.read_text() == "somebody's own"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -155,7 +156,7 @@ def test_a_feature_that_the_model_has_not_is_refused_with_its_place(folder: Path
     text = "0 qid:1 1:2 6:1\n0 qid:1 2:2 7:1\n" + "0 qid:1 1:2 6:1\n" * 2000
     result = invoke("predict", folder / "lgb", write(text))
     assert result.exit_code == 2
-    assert "new.txt:2:13: feature 7, but the model has the features 1 to 6" in result.stderr
+    assert re.search("new.txt:2:13: feature 7 .*features 1 to 6", result.stderr)
 
 
 def test_fault_109_no_row_is_skipped_where_each_has_a_score(folder: Path, write: Write) -> None:
@@ -172,9 +173,7 @@ def test_files_that_count_from_another_number_are_refused(folder: Path, write: W
     plain.write_bytes((folder / "lgb").read_bytes())
     result = invoke("predict", plain, write("0 qid:1 1:2\n0 qid:1 2:2 6:1\n"), "--zero-based", "true")
     assert result.exit_code == 2
-    assert (
-        "new.txt:2:13: feature 6, but the model has the features 0 to 5: does the file count from 1?" in result.stderr
-    )
+    assert re.search("new.txt:2:13: feature 6 .*features 0 to 5.* count from 1", result.stderr)
 
 
 def test_rows_that_all_end_before_the_models_last_feature_are_said(folder: Path, write: Write) -> None:
