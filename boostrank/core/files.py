@@ -395,7 +395,10 @@ _KINDS = (
     (rb"outs:\r?\n", "a pointer of DVC in place of the file: run `dvc pull`"),
     (rb"(?i)\s*<(!doctype html|html)", "a web page, such as a download page or an error, in place of the file"),
     (rb"\s*(<\?xml|<[a-zA-Z])", "XML"),
-    (rb"## *((Lambda)?MART|(List|Rank)Net|RankBoost|AdaRank|Coordinate A|Random F|Linear)", "a model of RankLib"),
+    (
+        rb"## *((Lambda)?MART|(List|Rank)Net|RankBoost|AdaRank|Coordinate A|Random F|Linear)",
+        "a RankLib model, which boostrank does not read",
+    ),
     (rb'\s*\{\s*"name"\s*:\s*"tree"', "LightGBM's dump (dump_model): save the model with save_model('model.txt')"),
     (rb'\s*\[\s*\{\s*"nodeid"', "XGBoost's dump (get_dump, dump_model): save the model with save_model('model.json')"),
     (rb'\s*\{\s*"(features_info|model_info|oblivious_trees)"', "a CatBoost model, which boostrank does not read"),

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_user
+from boostrank.core.text import count_of
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.records import jsonable
 
@@ -138,7 +139,7 @@ class Coding:
             return
         first, many = max(self._unseen, key=self._unseen.__getitem__), len(self._unseen)
         what = f"{many} categories" if many > 1 else "a category"
-        words = f"{sum(self._unseen.values()):,} values of {what} that {whose} does not contain ({first!r}"
+        words = f"{count_of(sum(self._unseen.values()), 'value')} of {what} that {whose} does not contain ({first!r}"
         words = f"column {self.name!r} has {words}{', ...' * (many > 1)}); they are treated as missing"
         warn_user(words, DataWarning)
 
@@ -153,8 +154,9 @@ def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, C
         if wrong.size:
             known = f"codes of {whose}, which are integers from 0"
             if values is not None:
-                known = f"codes of the {len(values)} categories of {whose} ({_examples(values)}); pass a table"
-            words = f"column {name!r} has {wrong.size:,} values ({wrong[0]:g}, ...) that are not {known}"
+                known = f"codes of the {len(values)} categories of {whose} ({_examples(values)}); pass names in a table"
+            more, are = (", ...", "are") if wrong.size > 1 else ("", "is")
+            words = f"column {name!r} has {count_of(wrong.size, 'value')} ({wrong[0]:g}{more}) that {are} not {known}"
             warn_user(words, DataWarning)
 
 

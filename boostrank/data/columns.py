@@ -153,7 +153,11 @@ def _chosen(header: Sequence[str], options: Reading, has_sizes: bool, declared: 
         for some, words in (
             (ids, "{names} {are} left out as document ids; --drop {typed} silences this warning"),
             (index, "{names} {are} left out as the index of a pandas frame; --drop {typed} silences this warning"),
-            (guessed, "{names} {are} left out as document names; --id {typed} silences this warning"),
+            (
+                guessed,
+                "{names} {are} left out as document names; --id {typed} silences this warning. To use the column as a "
+                "feature, rename it",
+            ),
             (suspects, "{names} {are} used as {kind}; " + weigh + "--drop {typed} leaves the column out"),
             (
                 [name for name in in_gain if name in order and name != LABEL],

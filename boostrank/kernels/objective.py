@@ -286,7 +286,7 @@ class ObjectiveSpec:
     def __post_init__(self) -> None:
         if not self.summary:
             for name, text in _described(self.kernel.__module__).items():
-                object.__setattr__(self, name, text)
+                object.__setattr__(self, name, getattr(self, name) or text)
         if self.document_weights not in (None, GAIN_WEIGHTS, LOSS_WEIGHTS):
             raise ParameterError(
                 f"{self.name}: document_weights={self.document_weights!r} is not one of {GAIN_WEIGHTS!r}, "

@@ -157,6 +157,8 @@ _BLOCK = 512
 def softmax(scores: Float64Array, shares: Float64Array, rest: Float64Array) -> tuple[float, float]:
     """Write softmax(s)_i, and 1 - softmax(s)_i as the sum of the other shares, exact even near 0.
 
+    Scores are finite, and there is at least one.
+
     Returns:
         ln sum_i e^(s_i - t) for the largest score t, and t: differences to a score keep their digits.
     """

@@ -178,7 +178,7 @@ def pareto(
     held_out_goals = None if valid_set is None else _values(valid_set, goal if isinstance(goal, str) else valid_goal)
     if train_set.on_disk:
         raise DataError("pareto needs rows in memory, but these are on disk")
-    folds = options.pop("folds", None) or FOLDS
+    folds = options.pop("folds", FOLDS)
     training = TrainOptions(params=dict(params or {}), rounds=num_boost_round, **options)
     valid = [] if valid_set is None else [("valid_0", valid_set.like(train_set))]
     plan = resolve(training, train_set, valid)

@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -86,6 +86,7 @@ class Context:
 
     def __post_init__(self) -> None:
         self.workers = resolve_threads(self.threads)
+        self.progress = cast("Progress | None", self.progress) or silent
         self.metrics = Metric.all_of(self.metrics)
         self.conventions = Conventions.of(self.conventions)
         first = headline([name for metric in self.metrics for name in metric.names])

@@ -188,6 +188,11 @@ def spec_of(kernel):
     return ObjectiveSpec("broken-on-purpose", kernel, prepare=no_constants)
 
 
+def test_the_docstring_of_a_module_describes_only_what_a_declaration_leaves_out():
+    found = ObjectiveSpec("own", nan_from_three_on, equation="s_i", deviation="none", prepare=no_constants)
+    assert (found.equation, found.deviation) == ("s_i", "none")
+
+
 @objective_kernel
 def nan_from_three_on(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch):
     """NaN in queries of three documents."""

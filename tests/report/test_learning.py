@@ -57,6 +57,10 @@ def found(model: RankingModel, test_set: RankingDataset) -> Learning:
     return learning(model, test_set, threads=2)
 
 
+def test_progress_may_be_none(model: RankingModel, test_set: RankingDataset) -> None:
+    assert learning(model, test_set, progress=None).best_rounds == model.best_iteration
+
+
 def per_query(model: RankingModel, data: RankingDataset, rounds: int, metric: str = "ndcg@10") -> np.ndarray:
     """By the engine, from the first tree on; without trees every score is 0."""
     scores = model.predict(data, num_iteration=rounds) if rounds else np.zeros(data.n_documents)

@@ -76,6 +76,12 @@ def test_folds_hold_each_query_out_once() -> None:
     assert found.mixes[1].metrics["ndcg@5 of abs(f2)"].mean > found.mixes[0].metrics["ndcg@5 of abs(f2)"].mean
 
 
+@pytest.mark.parametrize("folds", [0, 1])
+def test_too_few_folds_are_refused(folds: int) -> None:
+    with pytest.raises(ParameterError, match=f"folds={folds}: "):
+        boostrank.pareto(QUICK, TRAIN, "abs(f2)", 2, mixes=[1], folds=folds)
+
+
 def test_the_table_the_page_and_json_say_the_same(front: ParetoFront) -> None:
     frame = front.to_frame()
     assert list(frame["mix"]) == [0.0, 0.25, 0.5, 1.0]

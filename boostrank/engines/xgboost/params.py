@@ -53,7 +53,8 @@ REFUSED = {
         # XGBoost's own parameters
         "a ranker has one score per document": "num_class num_target multi_strategy",
         "scores start at 0 or from start= or init_model=": "base_score boost_from_average",
-        "tree_method selects how trees grow; boostrank only adds": "updater updater_seq process_type refresh_leaf",
+        "tree_method selects how trees grow; boostrank only adds trees": "updater updater_seq process_type "
+        "refresh_leaf",
         "it belongs to booster=gblinear: train linear models with backend='linear'": "feature_selector top_k tolerance "
         "max_row_perbatch",
         "metrics are boostrank's own: pass metric= and eval_at=": "disable_default_eval_metric",
