@@ -1,4 +1,4 @@
-"""Checks of an objective against the kernel contract, with remedies: `boostrank objectives --check my.py`."""
+"""Checks whether an objective keeps the kernel contract, for `boostrank objectives --check my.py`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LINEAR, _QUADRATIC, _CUBIC = 1.4, 1.7, 2.6
 def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = None) -> Iterator[Finding]:
     """Check every rule of the kernel contract on queries of 0 to 11 documents.
 
-    `function`, such as the Python body of the kernel, is called instead of the compiled kernel.
+    If `function` is given, for example the kernel's Python body, it is called instead of the compiled kernel.
     """
     probe = Probe(spec, function)
     for rule in RULES:
@@ -55,9 +55,9 @@ def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = 
 
 
 def check_objective(spec: ObjectiveSpec) -> Iterator[Finding]:
-    """Check the contract, cost by list length, and a short training on every installed engine.
+    """Check the contract, measure the cost by list length, and train briefly with every installed engine.
 
-    Findings are yielded as they are made, within a few seconds.
+    Each finding is yielded as soon as it is made. All checks together take a few seconds.
     """
     found = unsafe(spec)
     if found is not None:  # compiled code would not be safe to call
@@ -72,12 +72,12 @@ def check_objective(spec: ObjectiveSpec) -> Iterator[Finding]:
 
 
 def _is_fatal(found: Finding) -> bool:
-    """Return True if later results are meaningless."""
+    """Return True if a finding makes all later results meaningless."""
     return found.status is Status.FAIL and found.check in ("memory", "runs")
 
 
 def cost(spec: ObjectiveSpec) -> Finding:
-    """Measure the time per document by list length, including sort and driver, and the growth of a query's cost."""
+    """Measure the time per document by list length, including the sort and the driver, and how a query's cost grows."""
     measured: dict[int, float] = {}  # seconds a document
     power = 3.0  # exponent of a query's cost; a safe guess until it is measured
     try:
@@ -119,7 +119,7 @@ def _seconds_a_document(spec: ObjectiveSpec, length: int) -> float:
 
 
 def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
-    """Train briefly on generated data with each engine and check that the training metric improves."""
+    """Train briefly on generated data with each engine, and check that the training metric improves."""
     data, metric = make_ranking_data(150, seed=1, mean_length=20).dataset, Metric.parse(_METRIC)
     start = metric.evaluate(data.labels, np.zeros(data.n_documents), data.queries).mean
     for name in ENGINES:

@@ -1,9 +1,9 @@
-"""Rules of the kernel contract as functions of a probe, tried on queries of 0 to 11 documents, the shortest first.
+"""Rules of the kernel contract as functions of a probe, which are tried on queries of 0 to 11 documents.
 
 Compiled code does not check indices, and a wrong index corrupts memory or ends the process. So the Python body of a
-kernel is called first, where NumPy checks indices. It may call compiled functions, so every array has margins. Outputs,
-scratch memory and margins are filled with arbitrary numbers, and in a second run with others, which reveals a kernel
-that depends on them.
+kernel is called first, because NumPy checks its indices. It may call compiled functions, so every array has margins,
+and the shortest queries come first. Outputs, scratch memory and margins are filled with arbitrary numbers, and with
+other numbers in a second run, which reveals a kernel that depends on them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Values = Mapping[str, Any]
 
 
 class Status(enum.Enum):
-    """Outcome of a check. A note passes and adds a remark."""
+    """Outcome of a check; a note is a passed check with a remark."""
 
     PASS = "pass"
     NOTE = "note"
@@ -44,10 +44,10 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """Result of one check of an objective.
+    """The result of one check of an objective.
 
     Args:
-        example: the smallest failing example: scores, labels, gains, and the document.
+        example: smallest failing example, with its scores, labels and gains, and the document.
     """
 
     check: str
@@ -60,7 +60,7 @@ class Finding:
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A query for a check: float64[n] scores and labels."""
+    """A query for a check, with its scores and labels, float64[n]."""
 
     what: str
     scores: Float64Array
@@ -68,18 +68,18 @@ class Example:
 
     @property
     def gains(self) -> Float64Array:
-        """Exponential gains, float64[n]."""
+        """The exponential gains of the documents, float64[n]."""
         return np.asarray(np.exp2(self.labels) - 1.0)
 
     def __len__(self) -> int:
         return int(self.scores.size)
 
     def at(self, scores: Float64Array) -> Example:
-        """Return the same documents with other scores."""
+        """Return a query of the same documents with other scores."""
         return replace(self, scores=scores)
 
     def moved(self, document: int, step: float) -> Example:
-        """Return the query with one other score."""
+        """Return the query with one score changed."""
         return self.at(self.scores + step * (np.arange(len(self)) == document))
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ class Example:
 
 
 class Output(NamedTuple):
-    """Result of a kernel for one query, and the names of the inputs and of the margins that it wrote."""
+    """A kernel's result for one query, and the names of the inputs and margins that the kernel wrote to."""
 
     loss: float
     grad: Float64Array
@@ -99,14 +99,14 @@ class Output(NamedTuple):
 
 
 class Probe:
-    """The kernel of an objective, compiled or as another `function`, to be run on examples."""
+    """An objective's kernel, or another `function` in its place, which can be run on examples."""
 
     def __init__(self, spec: ObjectiveSpec, function: Callable[..., float] | None = None) -> None:
         self.spec = spec
         self._function = spec.kernel if function is None else function
 
     def run(self, example: Example, values: Values, *, outputs: int = 0, scratch: int = 0, margins: int = 0) -> Output:
-        """Run with arbitrary content of kind 0 or 1 in outputs, in scratch memory and in margins."""
+        """Run the kernel with arbitrary content of kind 0 or 1 in its outputs, scratch memory and margins."""
         n, gains = len(example), example.gains
         doc_const, query_const = self._constants(example.labels, gains, values)
         inputs = {
@@ -154,7 +154,7 @@ class Probe:
 
 
 def parameter_cases(spec: ObjectiveSpec) -> Iterator[dict[str, Any]]:
-    """Yield the default parameters, then each parameter changed alone."""
+    """Yield the default parameters, and then variants in which one parameter is changed."""
     default = {p.name: p.default for p in spec.params}
     yield default
     for param in spec.params:
@@ -162,7 +162,7 @@ def parameter_cases(spec: ObjectiveSpec) -> Iterator[dict[str, Any]]:
 
 
 def options(param: Param) -> list[Any]:
-    """Return values of a parameter to test."""
+    """Return the values of a parameter that are tested."""
     if param.kind == "choice":
         return list(param.choices)
     if param.kind == "switch":
@@ -186,7 +186,7 @@ def _example(what: str, scores: Any, labels: Any) -> Example:
 
 
 def _ordinary() -> list[Example]:
-    """Return examples with distinct scores on the scale of labels, shortest first."""
+    """Return examples whose scores are distinct and on the scale of labels, with the shortest first."""
     rng = np.random.default_rng(7)
     return [
         _example("2 documents in the right order", [0.4, -0.3], [1, 0]),
@@ -198,7 +198,7 @@ def _ordinary() -> list[Example]:
 
 
 def _all() -> list[Example]:
-    """Return the ordinary examples and short lists, ties, equal labels and distant scores, shortest first."""
+    """Return the ordinary examples, short lists, ties, equal labels and distant scores, with the shortest first."""
     far = 1e4
     special = [
         _example("no document", [], []),
@@ -219,7 +219,7 @@ def _all() -> list[Example]:
 
 @dataclass(frozen=True)
 class Fault:
-    """Violation of a rule by a kernel on one example."""
+    """A violation of a rule by a kernel on one example."""
 
     message: str
     why: str
@@ -230,12 +230,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class Rule:
-    """Rule of the contract.
+    """A rule of the kernel contract.
 
     Args:
         fits: message if every example passes.
         look: function that checks one example with one choice of parameters.
-        skip: function that returns why the rule does not apply; "" if it does.
+        skip: function that returns the reason why the rule does not apply, or "" if it applies.
     """
 
     check: str
@@ -260,9 +260,9 @@ class Rule:
 
 
 def _memory(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check that accesses stay within the arrays, and that scratch memory is written before it is read."""
+    """Check that the kernel stays within its arrays, and that it writes scratch memory before reading it."""
     kernel = probe.spec.kernel
-    why = "compiled code does not check indices: it overwrites other data, or the process dies"
+    why = "compiled code does not check indices: a wrong index overwrites other data or ends the process"
     mend = (
         "keep every index from 0 to below the length of its array: n = query.scores.size, also for a row of scratch; a "
         f"kernel with ten arrays has {probe.spec.scratch_per_document} * n numbers of scratch (scratch_per_document=)"
@@ -281,13 +281,13 @@ def _memory(probe: Probe, example: Example, values: Values) -> Fault | None:
     if _differ(base, probe.run(example, values, margins=1)):
         return Fault("the result depends on memory beyond an end of an array", why, mend)
     if _differ(base, probe.run(example, values, scratch=1)):
-        message, why = "the result depends on previous content of scratch", "scratch holds numbers of another query"
+        message, why = "the result depends on previous content of scratch", "scratch contains numbers of another query"
         return Fault(message, why, "set a row of scratch before reading it: row = scratch.row; row[:] = 0.0")
     return None
 
 
 def _outputs(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check that every element of the outputs is set, regardless of previous content."""
+    """Check that every element of the outputs is set, whatever the arrays contained before."""
     one, other = (probe.run(example, values, outputs=kind) for kind in (0, 1))
     for name in ("grad", "hess"):
         stale = _differing(getattr(one, name), getattr(other, name))
@@ -295,12 +295,12 @@ def _outputs(probe: Probe, example: Example, values: Values) -> Fault | None:
             message = f"{name} is not written, or is added to previous content"
             mend = "write kernel(query, params, grad, hess, scratch), where both start as zeros; or start with "
             mend += f"grad[:] = 0.0 and hess[:] = 0.0, before any return, and then add to {name}"
-            return Fault(message, "the memory holds gradients of another query", mend, int(stale[0]))
+            return Fault(message, "the memory contains gradients of another query", mend, int(stale[0]))
     return None
 
 
 def _inputs(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check that no input is written."""
+    """Check that the kernel writes to none of its inputs."""
     for name in probe.run(example, values).written:
         why = "the arrays belong to the training: the next round and the metrics would see other data"
         return Fault(f"the kernel writes to {name}", why, f"copy {name} into scratch and change the copy")
@@ -308,7 +308,7 @@ def _inputs(probe: Probe, example: Example, values: Values) -> Fault | None:
 
 
 def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check that results are finite, the outputs in float32 too."""
+    """Check that all results are finite, and that the outputs are finite in float32 too."""
     output = probe.run(example, values)
     for name, numbers in zip(("loss", "grad", "hess"), _arrays(output), strict=True):
         bad = np.flatnonzero(~np.isfinite(numbers))
@@ -329,12 +329,12 @@ def _finite(probe: Probe, example: Example, values: Values) -> Fault | None:
 
 
 def _hessian(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check that curvature is not negative."""
+    """Check that the curvature is not negative."""
     hess = probe.run(example, values).hess
     negative = np.flatnonzero(hess < 0)
     if not negative.size:
         return None
-    why = "a leaf is -sum(grad) / sum(hess): a negative sum flips its sign, a sum near zero makes it huge"
+    why = "a leaf is -sum(grad) / sum(hess), so a negative sum flips its sign and a sum near zero makes it huge"
     mend = "use a bound on the curvature, such as abs(...) of each term, and declare hessian='proxy'"
     return Fault(f"hess is negative: {hess[negative[0]]:.4g}", why, mend, int(negative[0]))
 
@@ -391,7 +391,7 @@ def _untestable(spec: ObjectiveSpec) -> str:
 
 
 def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check the defining property of the hessian's kind: the second derivative, or a parabola above the loss."""
+    """Check that the hessian is what its kind promises, the second derivative or a parabola above the loss."""
     loss, grad, hess, *_ = probe.run(example, values)
     if probe.spec.hessian is HessianKind.EXACT:
         wanted = _derivative(probe, example, values, hess, lambda output, p: float(output.grad[p]))
@@ -416,7 +416,7 @@ def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
 
 def _shift(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that gradients sum to zero over a query, and that adding a constant to all scores changes no gradient."""
-    why = "only score differences affect the ranking; a gradient on the level of a query wastes trees"
+    why = "only score differences affect a ranking, so trees that shift a whole query are wasted"
     mend = "use score differences only, and add to document j what you subtract from document i; or declare "
     mend += "shift_invariant=False if the level matters, as in a regression"
     here, there = (probe.run(e, values) for e in (example, example.at(example.scores + 2.0)))
@@ -433,7 +433,7 @@ def _shift(probe: Probe, example: Example, values: Values) -> Fault | None:
 
 
 def _order(probe: Probe, example: Example, values: Values) -> Fault | None:
-    """Check that the order of documents does not affect gradients."""
+    """Check that the order of the documents does not affect their gradients."""
     here, n = probe.run(example, values), len(example)
     for rows in (np.arange(n)[::-1], np.random.default_rng(3).permutation(n)):
         there = probe.run(Example(example.what, example.scores[rows], example.labels[rows]), values)
@@ -449,10 +449,10 @@ def _order(probe: Probe, example: Example, values: Values) -> Fault | None:
 def _derivative(
     probe: Probe, example: Example, values: Values, claimed: Float64Array, of: Callable[[Output, int], float]
 ) -> Float64Array:
-    """Compute fourth-order central differences of a number by the score of each document.
+    """Compute the fourth-order central differences of a number with respect to the score of each document.
 
-    Of three steps, take the one that agrees best with `claimed`: sharp functions need a short step, flat ones a long
-    step against rounding. A wrong gradient disagrees with all.
+    Of three steps, the one that agrees best with `claimed` is used. Sharp functions need a short step, and flat
+    functions need a long one because of rounding errors. A wrong gradient disagrees with all three.
     """
     best = np.full(len(example), np.inf)
     for step in (1e-3, 1e-4, 1e-5):
@@ -482,19 +482,19 @@ def _differing(one: Float64Array, other: Float64Array) -> npt.NDArray[np.int64]:
 
 
 SAFE = (
-    Rule("memory", "stays within its arrays, and sets scratch before reading it", _memory),
+    Rule("memory", "the kernel stays within its arrays, and sets scratch before reading it", _memory),
     Rule("outputs", "every element of grad and hess is written", _outputs),
 )
-"""Rules that compiled code must keep to be called at all."""
+"""The rules that a kernel must keep before its compiled code may be called."""
 
 RULES = (
     *SAFE,
-    Rule("inputs", "no input is written", _inputs),
+    Rule("inputs", "the kernel writes to none of its inputs", _inputs),
     Rule("finite", "finite at 0 and 1 documents, ties, equal labels, scores of +-1e4, labels up to 31", _finite),
-    Rule("hessian", "never negative", _hessian),
+    Rule("hessian", "the hessian is never negative", _hessian),
     Rule(
         "gradient",
-        "equals the central differences of the returned loss",
+        "the gradient equals the central differences of the returned loss",
         _gradient,
         _ordinary,
         lambda spec: "" if spec.exact_gradient else "exact_gradient=False: the loss is another function",
@@ -515,11 +515,11 @@ RULES = (
         lambda spec: "the objective draws random numbers by position" if spec.random else "",
     ),
 )
-"""Rules in the order in which they are checked."""
+"""All rules, in the order in which they are checked."""
 
 
 def unsafe(spec: ObjectiveSpec) -> Finding | None:
-    """Return the first bad index, unset memory or unset output of the kernel's Python body, or None."""
+    """Return the first bad index, unset memory or unset output found in the kernel's Python body, or None."""
     found = (rule(Probe(spec, spec.kernel.in_python)) for rule in SAFE)
     try:
         return next((one for one in found if one.status is Status.FAIL), None)

@@ -1,6 +1,6 @@
-"""Objectives in a user's Python file: its variable `SPEC`, or its only objective.
+"""Objectives in a user's Python file, which are its variable `SPEC` or its only objective.
 
-Loading runs the file, so it happens only on explicit request: on the command line or in `load_objective`. Models and
+Loading a file runs it, so this happens only on explicit request, on the command line or in `load_objective`. Models and
 sidecar files record the file's name and sha256, but code is never loaded from them.
 """
 
@@ -23,18 +23,18 @@ _HOW = 'end the file with SPEC = boostrank.define_objective("my-objective", kern
 
 
 def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> ObjectiveSpec:
-    """Run a file and return its objective, compiled.
+    """Run a file and return its compiled objective.
 
     Compiled code does not check indices, so a faulty kernel may end the process or read arbitrary memory. Its Python
-    body is therefore called first, on queries of 0 to 11 documents, with NumPy's checks.
+    body is therefore called first, on queries of 0 to 11 documents, where NumPy checks every index.
 
     Args:
-        text: path of the file; its objective is the variable `SPEC`, or the only one.
+        text: path of the file, whose objective is the variable `SPEC` or the only one that it defines.
         checked: False leaves these checks to `check_objective`.
 
     Raises:
-        FileFormatError: the file cannot be read, run or compiled, has no objective, or its kernel leaves its arrays or
-            an output unwritten; names file and line.
+        FileFormatError: the file cannot be read, run or compiled, it has no objective, or its kernel leaves its arrays
+            or does not write an output. The message names the file and the line.
     """
     path = os.fspath(text)
     spec = _find(_run(path), path)
@@ -90,5 +90,5 @@ def _find(module: ModuleType, path: str) -> ObjectiveSpec:
     if "SPEC" in found or len(found) == 1:
         return found.get("SPEC") or next(iter(found.values()))
     if found:
-        raise FileFormatError(f"it has {len(found)} objectives ({', '.join(found)}): call one of them SPEC", file=path)
+        raise FileFormatError(f"it has {len(found)} objectives ({', '.join(found)}): name one of them SPEC", file=path)
     raise FileFormatError(f"it has no objective: {_HOW}", file=path)

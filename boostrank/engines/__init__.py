@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Engine:
-    """Properties of an engine that are available without importing it.
+    """The properties of an engine that are available without importing it.
 
     Args:
         module: module that defines its `BACKEND`.
         format: "module:name" of its `ModelFormat`, which can be imported without the engine.
         install: command that installs the engine.
-        native_objectives: names of its own ranking objectives.
-        default_objective: objective trained by default; None for the default of all engines.
+        native_objectives: names of the engine's own ranking objectives.
+        default_objective: objective that is used by default; None for the default of all engines.
         routes: supported data routes: "memory" holds the features as floats, "bins" streams them into bins, "again"
             loads bins from the cache of an earlier run, and "external" keeps bins on disk.
     """
@@ -58,24 +58,24 @@ ENGINES = {
         default_objective="smooth-ndcg",
     ),
 }
-"""Registered engines by name."""
+"""The registered engines by name."""
 
 
 def of_engine(objective: str) -> bool:
-    """Return True for an objective of an engine, such as "lightgbm:lambdarank"."""
+    """Return True if the name is that of an engine's own objective, such as "lightgbm:lambdarank"."""
     name, colon, _ = objective.partition(":")
     return bool(colon) and name in ENGINES and bool(ENGINES[name].native_objectives)
 
 
 def workers_of(engine: str) -> Any:
-    """Return the module that trains with this engine on several workers."""
+    """Return the module that runs a training with this engine on several workers."""
     if engine not in ("xgboost", "lightgbm"):
         raise ParameterError(f"backend={engine!r} cannot train on several workers: use xgboost or lightgbm")
     return import_module(f"boostrank.engines.{engine}.workers")
 
 
 def get_backend(name: str) -> Backend:
-    """Import the engine with this name, or raise an error if it is unknown or cannot be loaded."""
+    """Import and return an engine, or raise an error if its name is unknown or it cannot be loaded."""
     word = str(name).lower()
     if word not in ENGINES:
         raise ParameterError(f"unknown backend {name!r}.{did_you_mean(word, tuple(ENGINES))}")
@@ -110,7 +110,7 @@ def engines_with(parameter: str) -> list[str]:
 
 
 def formats() -> list[ModelFormat]:
-    """Return the model format of every engine, without importing the engines."""
+    """Return the model formats of all engines, without importing the engines."""
     names = (engine.format.split(":") for engine in ENGINES.values())
     return [getattr(import_module(module), name) for module, name in names]
 

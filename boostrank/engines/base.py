@@ -1,4 +1,4 @@
-"""Base classes of engines: `Backend` creates data sets and trains, `Rounds` is its loop, `Booster` a trained model."""
+"""Base classes of engines, where `Backend` creates data sets and trains, and `Booster` is a trained model."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from boostrank.objective.description import TrainingObjective
 
 SCORES, LEAVES, CONTRIBUTIONS = "scores", "leaves", "contributions"
-"""Outputs of `Booster.predict`."""
+"""The outputs that `Booster.predict` can compute."""
 
 
 class LostContact(Exception):
-    """Error of a distributed training in which another worker failed or does not answer."""
+    """The error that is raised in a distributed training if another worker fails or does not answer."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Options of a prediction.
+    """The options of a prediction.
 
     Args:
-        what: SCORES; LEAVES, the leaf of each tree, starting with the linear start; or CONTRIBUTIONS, the TreeSHAP
-            value of each feature and then the expected score.
+        what: SCORES, LEAVES (the leaf of each tree, starting with the linear start) or CONTRIBUTIONS (the TreeSHAP
+            value of each feature, and then the expected score).
         rounds: maximum number of rounds; 0 for all.
         absent_is_missing: treat absent entries of a sparse row as missing instead of zero, if the engine supports it.
     """
@@ -49,14 +49,14 @@ class Wanted:
 
 @dataclass(eq=False)
 class Booster:
-    """Trained model of an engine. Subclass this; methods with a default body are optional.
+    """Base class of trained models, in which the methods with a default body are optional.
 
     Args:
         native: the engine's own object, or one with `rounds`, `feature_names` and `to_bytes(rounds)`.
 
     Attributes:
         engine: name of the engine.
-        scores_rows_alone: whether the score of a row is bit-identical whichever rows are predicted with it.
+        scores_rows_alone: whether the score of a row is bit-identical whichever other rows are predicted with it.
         absent_is_missing: whether the engine's data sets treat absent entries of a sparse row as missing.
     """
 
@@ -72,7 +72,7 @@ class Booster:
 
     @property
     def rounds(self) -> int:
-        """Number of rounds, excluding the trees of a linear start."""
+        """The number of rounds, in which the trees of a linear start are not included."""
         return int(self.native.rounds)
 
     @property
@@ -91,7 +91,7 @@ class Booster:
         raise NotImplementedError
 
     def to_bytes(self, rounds: int = 0) -> bytes:
-        """Return the model file of the first `rounds` rounds (0: all)."""
+        """Return the model file of the first `rounds` rounds, or of all rounds if `rounds` is 0."""
         found: bytes = self.native.to_bytes(rounds)
         return found
 
@@ -101,21 +101,21 @@ class Booster:
 
     @property
     def best_rounds(self) -> int:
-        """Number of rounds that the native `predict` uses by default; 0 for all."""
+        """The number of rounds that the native `predict` uses by default; 0 for all."""
         return 0
 
     @property
     def stopped_rounds(self) -> int:
-        """Best number of rounds, if another program stored it in the file; otherwise 0."""
+        """The best number of rounds, if another program stored it in the file; otherwise 0."""
         return 0
 
     @property
     def start_trees(self) -> int:
-        """Number of trees of a linear start, which precede the first round."""
+        """The number of trees in a linear start, which precede the first round."""
         return 0
 
     def finished(self, categories: Mapping[int, Categories]) -> Booster:
-        """Return the model to save, with rounded leaves (`engines.trees.Leaves`); may change the native object.
+        """Return the model to save, with rounded leaves (`engines.trees.Leaves`). The native object may be changed.
 
         Args:
             categories: categories by column, for engines whose files store them.
@@ -123,20 +123,19 @@ class Booster:
         return self
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
-        """Return the categories by feature that the file of another program stores."""
+        """Return the categories of each feature that another program stored in the file."""
         return {}
 
 
 Callback = Callable[[Any], None]
-"""Callback of LightGBM, which every engine calls with a `CallbackEnv`.
-
-It may have the attributes `order` and `before_iteration`, and may stop the training by raising an exception with the
-attributes `best_iteration` and `best_score`.
+"""A callback in LightGBM's form, which every engine calls with a `CallbackEnv`. It may have the attributes `order` and
+`before_iteration`, and may stop the training by raising an exception with the attributes `best_iteration` and
+`best_score`.
 """
 
 
 class EvalResult(NamedTuple):
-    """Value of one metric on one data set, with the five fields of LightGBM 4.7 and the length 4 of earlier ones."""
+    """The value of one metric on one data set, with the fields of LightGBM 4.7 and the length of earlier versions."""
 
     dataset_name: str
     metric_name: str
@@ -151,18 +150,18 @@ class EvalResult(NamedTuple):
         return iter(self[:4])
 
     def is_cv_result(self) -> bool:
-        """Return False; LightGBM's callbacks call this."""
+        """Return False to LightGBM's callbacks, which call this method."""
         return False
 
 
 @dataclass
 class CallbackEnv:
-    """Argument of callbacks, with LightGBM's fields.
+    """The argument of callbacks, which has LightGBM's fields.
 
     Args:
         model: LightGBM's booster, or an object with `reset_parameter`.
         params: engine parameters, in LightGBM's names.
-        iteration: 0-based round, counting the rounds of a continued model.
+        iteration: 0-based round, including the rounds of a continued model.
         evaluation_result_list: metrics after this round; None before it.
     """
 
@@ -175,7 +174,7 @@ class CallbackEnv:
 
 
 class StopTraining(Exception):
-    """Exception that a callback raises to stop training normally, at the 0-based round `best_iteration`."""
+    """The exception that a callback raises to stop a training normally, with the 0-based round `best_iteration`."""
 
     def __init__(self, best_iteration: int, best_score: Sequence[Any] = ()) -> None:
         super().__init__(best_iteration)
@@ -183,7 +182,7 @@ class StopTraining(Exception):
 
 
 def beginning_at(env: Any, round: int) -> Any:
-    """Return a copy of a callback's argument, ours or LightGBM's, with another first round."""
+    """Return a copy of the argument of a callback, which is ours or LightGBM's, with another first round."""
     return dataclasses.replace(env, begin_iteration=round)
 
 
@@ -191,7 +190,7 @@ def beginning_at(env: Any, round: int) -> Any:
 # state, so both are seeded anew in each round, with or without a checkpoint.
 @dataclass(frozen=True)
 class Snapshot:
-    """State of a training between two rounds, from which its engine can resume.
+    """The state of a training between two rounds, from which its engine can resume.
 
     Args:
         model: model file of the completed rounds.
@@ -206,11 +205,11 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Resumed:
-    """Training to resume.
+    """A training to resume.
 
     Args:
         snapshot: state after the last completed round.
-        begin: first round of the training; 0 unless it continued a model.
+        begin: first round of the training, which is 0 unless it continued a model.
         results: metrics of every round since `begin`.
     """
 
@@ -220,30 +219,30 @@ class Resumed:
 
 
 def round_seed(name: str, seed: int, round: int) -> int:
-    """Return a seed for one purpose in one round, below 2^30 because LightGBM adds numbers of blocks to it."""
+    """Return a seed for one purpose in one round, which is below 2^30 because LightGBM adds block numbers to it."""
     digest = hashlib.blake2b(f"{name} {seed} {round}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "little") >> 2
 
 
 @dataclass
 class TrainRequest:
-    """Arguments of `Backend.train`.
+    """The arguments of `Backend.train`.
 
     Args:
         params: engine parameters in LightGBM's names (or the engine's own).
         train: training set from `Backend.dataset`.
-        valid: names and data sets to evaluate after each round; may include `train` itself.
+        valid: names and data sets to evaluate after each round, which may include `train` itself.
         rounds: number of rounds to add.
         gradient: (scores, data set, round) -> gradient and Hessian, float32[N]; None to use `native_objective`.
         native_objective: name of one of the engine's own objectives.
         metrics: functions (scores, data set) -> (metric, value, higher is better), like LightGBM's `feval`.
-        earlier: model to continue, or None.
+        earlier: model that the training continues, or None.
         rows: data sets from which `train` and then each member of `valid` were created.
         start_scores: initial scores float64[N] of `train` and then of each member of `valid`; None or absent for the
             scores of `earlier`.
         resumed: interrupted training to resume; `rounds` is still its full number of rounds.
         objective: objective for a backend that compares losses; otherwise None.
-        evaluate: (scores, data set, round) -> its loss and gradient in float64, not scaled.
+        evaluate: (scores, data set, round) -> the loss and gradient of `objective` in float64, not scaled.
     """
 
     params: dict[str, Any]
@@ -263,10 +262,10 @@ class TrainRequest:
 
 
 class Rounds:
-    """Loop over the rounds of a training, which computes metrics and calls callbacks in LightGBM's order.
+    """The loop over a training's rounds, which computes metrics and calls callbacks in LightGBM's order.
 
     Args:
-        model: object that callbacks receive.
+        model: object that the callbacks receive.
         before: number of rounds of the continued or resumed model.
         scores: function that returns the current scores of one of the engine's data sets.
     """
@@ -304,7 +303,7 @@ class Rounds:
                 return
 
     def _call(self, callbacks: Sequence[Callback], round: int, results: list[EvalResult] | None) -> bool:
-        """Call the callbacks; return True if one of them stops the training."""
+        """Call the callbacks, and return True if one of them stops the training."""
         trained_on = [name for name, data in self._request.valid if data is self._request.train]
         held_out = [result for result in results or () if result.dataset_name not in trained_on]
         for callback in callbacks:
@@ -322,7 +321,7 @@ class Rounds:
 
 
 class Resettable:
-    """Base class of models for `lgb.reset_parameter`, which may expect several boosters."""
+    """Base class of models that work with `lgb.reset_parameter`, which may expect several boosters."""
 
     @property
     def boosters(self) -> list[Any]:
@@ -330,10 +329,10 @@ class Resettable:
 
 
 class Backend:
-    """Engine of trees, linear models or others. Subclass this; methods with a default body are optional.
+    """Base class of engines for trees or other models, in which the methods with a default body are optional.
 
     Attributes:
-        booster_type: class of the engine's own models, which users may pass.
+        booster_type: class of the engine's own models, which users may pass to boostrank.
         error_types: exceptions that the engine's own code raises.
         grows_trees: whether models consist of trees.
         starts_linear: whether the objective `auto` starts from a linear ranker (see `begin_with`).
@@ -357,7 +356,7 @@ class Backend:
         Args:
             params: engine parameters, on which binning depends.
             reference: training set from this method, for a validation set.
-            weights: pass the query weights to the engine, for its own objectives; ours apply them themselves.
+            weights: whether to pass the query weights to the engine for its own objectives; ours apply them themselves.
         """
         raise NotImplementedError
 
@@ -365,7 +364,7 @@ class Backend:
         """Raise an error if `train` could not start with this training set from `dataset`."""
 
     def train(self, request: TrainRequest) -> tuple[Any, int]:
-        """Train, and return the `Booster` and its best number of rounds (0 for all)."""
+        """Train a model, and return the `Booster` and its best number of rounds (0 for all)."""
         raise NotImplementedError
 
     def load(self, data: bytes) -> Booster:
@@ -373,9 +372,9 @@ class Backend:
         return self.booster.load(data)
 
     def begin_with(self, start: LinearStart) -> Booster:
-        """Return a model of no rounds with the scores of a linear ranker, from which training continues."""
+        """Return a model without rounds that has the scores of a linear ranker, from which training continues."""
         raise ParameterError(f"{self.name} cannot start from a linear model")
 
     def snapshot(self, model: Any) -> Snapshot:
-        """Return the state of a training after a round, for a backend that can resume."""
+        """Return the state of a training after a round, if the backend can resume it."""
         raise ParameterError(f"backend={self.name!r} cannot write checkpoints")

@@ -1,4 +1,4 @@
-"""Metrics, one file each. `METRICS` discovers them."""
+"""The metrics, each in a file of its own, which `METRICS` discovers."""
 
 from boostrank.core.params import Registry
 from boostrank.kernels.metric import MetricSpec

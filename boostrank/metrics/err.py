@@ -5,9 +5,9 @@
 Source: Chapelle, Metzler, Zhang, Grinspan 2009, eq (4). With exponential gain p = (2^label - 1) / 2^max_grade.
 
 Mean over tied orders: after j of n tied documents with q_i = 1 - p_i, the user is still unsatisfied with mean
-probability E_j = e_j(q) / C(n, j), where e_j is the elementary symmetric polynomial: the j documents read are a random
-subset. So position j adds (E_{j-1} - E_j) / r. The E_j obey a recurrence of weighted means, which keeps them in [0, 1].
-Cost: a run of n tied documents takes n min(n, k) operations.
+probability E_j = e_j(q) / C(n, j), where e_j is the elementary symmetric polynomial, as the j documents read are a
+random subset. So position j adds (E_{j-1} - E_j) / r. A recurrence of weighted means keeps the E_j in [0, 1].
+Cost: n min(n, k) operations for a run of n tied documents.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch:
 
 
 def stop_probabilities(labels: Float64Array, conventions: Conventions) -> Float64Array:
-    """Return the probability that a document satisfies the user.
+    """Return the probability that each document satisfies the user.
 
     Raises:
         RowError: a gain above gain(max_grade) + 1, whose probability would exceed 1.

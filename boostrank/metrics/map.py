@@ -32,7 +32,7 @@ def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch:
 
 
 def divisors(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
-    """Return R, or min(R, k)."""
+    """Return the divisor of each query, which is R or min(R, k)."""
     relevant = totals(grades, ptr)[:, None]
     limit = cutoffs if conventions.ap_divisor == "reachable" else np.full_like(cutoffs, np.iinfo(np.int64).max)
     return np.minimum(relevant, limit)

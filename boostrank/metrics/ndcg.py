@@ -16,7 +16,7 @@ from boostrank.kernels.metric import INPUT, WHOLE_LIST, MetricPass, MetricSpec, 
 
 
 def ideal(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
-    """Return the DCG of the documents ranked by gain, float64[Q, p]."""
+    """Return the DCG of each query's documents when they are ranked by gain, float64[Q, p]."""
     sizes = np.diff(ptr)
     one = MetricPass(cumulated, grades, log_discounts(int(sizes.max(initial=0)), conventions), cutoffs)
     best = measure([one], grades, grades, ptr, ties=INPUT)[0]

@@ -16,7 +16,7 @@ from boostrank.kernels.metric import WHOLE_LIST, MetricSpec, cumulated, equal_we
 
 
 def depth(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
-    """Return k, or the length of the list by convention or without a cut-off."""
+    """Return the divisor, which is k, or the length of the list by convention or without a cut-off."""
     sizes = np.diff(ptr)[:, None]
     clip = (conventions.short_lists == "clip") | (cutoffs == WHOLE_LIST)
     return np.where(clip, np.minimum(sizes, cutoffs), cutoffs).astype(np.float64)

@@ -15,7 +15,7 @@ from boostrank.kernels.metric import MetricSpec, cumulated, equal_weights, relev
 
 
 def relevant(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
-    """Return R for every cut-off."""
+    """Return the number of relevant documents, R, for every cut-off."""
     return np.repeat(totals(grades, ptr)[:, None], cutoffs.size, axis=1)
 
 

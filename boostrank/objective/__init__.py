@@ -1,1 +1,1 @@
-"""Objectives with their parameters: description, binding to data, mixtures."""
+"""Objectives with their parameters, the data that they are bound to, and mixtures of objectives."""

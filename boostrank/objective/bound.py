@@ -1,4 +1,4 @@
-"""Objectives bound to a data set: constants, buffers, and one gradient per round."""
+"""Objectives bound to a data set, with their constants and buffers, which compute one gradient per round."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAX_QUADRATIC_DOCUMENTS = 50_000
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
-    """Result of one round, float32[N] or, of `evaluate`, float64[N].
+    """The result of one round, float32[N], or float64[N] if it comes from `evaluate`.
 
     The arrays of `gradient` belong to the bound objective and are overwritten in the next round.
     """
@@ -40,17 +40,17 @@ class Gradient:
 
 
 class BoundObjective:
-    """An objective bound to a data set. Not thread-safe.
+    """An objective bound to a data set, which is not thread-safe.
 
     Args:
         labels: float64[N].
-        queries: queries of N documents. Their `k`, if any, replaces that of the objective.
-        all_reduce: function that adds sums over the queries of several processes (for the scale of the hessian, the
-            balance of a mixture, the mean weight). Every process calls it equally often.
+        queries: queries of the N documents. Their `k`, if they have one, replaces that of the objective.
+        all_reduce: function that adds up the sums of several processes, for the hessian's scale, the balance of a
+            mixture and the mean weight. Every process calls it equally often.
 
     Raises:
-        DataError: lengths that differ, invalid labels for the gain, a list too long for a pair loop, queries with `k`
-            for an objective without one, document weights for an objective that does not support them.
+        DataError: lengths differ, labels are invalid for the gain, a list is too long for a pair loop, the queries have
+            a `k` but the objective has none, or the objective does not support the document weights.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class BoundObjective:
     ) -> None:
         if labels.shape != (queries.n_documents,):
             raise DataError(
-                f"{labels.size} labels but queries that cover {queries.n_documents} documents: group sizes must sum "
-                "to the number of rows"
+                f"there are {labels.size} labels, but the queries cover {queries.n_documents} documents: group sizes "
+                "must sum to the number of rows"
             )
         self.objective, self.queries = objective, queries
         self._parts = [_Part(part, labels, queries) for part in objective.parts]
@@ -67,10 +67,10 @@ class BoundObjective:
         weights = queries.each_weight
         total, count = all_reduce(np.array([weights.sum(), weights.size]))
         self.total_queries = int(count)
-        """Number of queries over all processes."""
+        """The number of queries over all processes."""
         self._weights = weights / (total / count) if count else weights
         if queries.k is not None and all(part.slot < 0 for part in self._parts):
-            raise DataError(f"the queries have a k each, but objective {objective.name!r} has no cut-off")
+            raise DataError(f"the queries have their own k, but objective {objective.name!r} has no cut-off")
         self._buffers = Buffers.allocate(labels.size, len(queries))
         single = len(self._parts) == 1
         self._part_buffers = [
@@ -79,20 +79,21 @@ class BoundObjective:
         self._exact_buffers = [] if single else self._part_buffers
         self._threads = resolve_threads(objective.threads)
         self.seconds = 0.0
-        """Seconds spent in kernels."""
+        """The time spent in kernels, in seconds."""
 
     @property
     def losses(self) -> Float64Array:
-        """Weighted loss of each query at the last `gradient` with `loss`, float64[Q]; overwritten by every call."""
+        """The weighted loss of each query in the last `gradient` with `loss`, float64[Q], overwritten by every call."""
         return self._buffers.loss
 
     def gradient(self, scores: npt.ArrayLike, round: int, *, loss: bool = True) -> Gradient:
-        """Compute the gradient and hessian of the loss in a round, from 0, including rounds of a continued model.
+        """Compute the gradient and hessian of the loss in one round.
 
-        Without `loss`, an expensive loss (`Kernel.loss_on_demand`) is 0.
+        Rounds are counted from 0, and those of a continued model are included. Without `loss`, a loss that is expensive
+        to compute (`Kernel.loss_on_demand`) is returned as 0.
 
         Raises:
-            TrainingError: a result is not finite; names objective, round, query and the range of scores.
+            TrainingError: a result is not finite. The message names the objective, round, query and range of scores.
         """
         started = time.perf_counter()
         s = self._run(scores, round, self._part_buffers, loss)
@@ -113,9 +114,9 @@ class BoundObjective:
         return Gradient(self._buffers.grad, self._buffers.hess, stats)
 
     def evaluate(self, scores: npt.ArrayLike, round: int) -> Gradient:
-        """Compute loss, gradient and curvature in float64, not scaled, for optimisers that compare losses.
+        """Compute the loss, gradient and curvature in float64 and unscaled, for optimisers that compare losses.
 
-        Unlike `gradient`, it accepts a zero gradient if gains differ in some query.
+        Unlike `gradient`, this method accepts a zero gradient if the gains differ in some query.
         """
         started = time.perf_counter()
         if not self._exact_buffers:
@@ -137,15 +138,15 @@ class BoundObjective:
         )
 
     def check_gains(self) -> None:
-        """Raise `NothingToLearn` if gains differ in no query."""
+        """Raise `NothingToLearn` if all documents of each query have the same gain."""
         if not any(np.ptp(part.gains[a:b]) > 0 for part in self._parts for a, b in pairwise(part.ptr) if b > a):
             raise NothingToLearn("nothing to learn: in every query all documents have the same gain")
 
     def _run(self, scores: npt.ArrayLike, round: int, out: Sequence[Buffers], loss: bool) -> Float64Array:
-        """Run every part's kernel; return the scores as the kernels take them."""
+        """Run the kernel of every part, and return the scores in the form that the kernels take."""
         s = np.require(scores, np.float64, ["C", "W"]).ravel()  # copies only another dtype or a read-only array
         if s.shape != (self.queries.n_documents,):
-            raise TrainingError(f"{s.size} scores for {self.queries.n_documents} documents")
+            raise TrainingError(f"there are {s.size} scores for {self.queries.n_documents} documents")
         for part, buffers in zip(self._parts, out, strict=True):
             part.run(s, self._weights, round, buffers, self._threads, loss)
             if buffers.broken_query >= 0:
@@ -153,7 +154,7 @@ class BoundObjective:
         return s
 
     def _factors(self, round: int, parts: Sequence[Buffers]) -> tuple[float, ...]:
-        """Return the factor of each part in this round."""
+        """Return the factor of each part of a mixture in this round."""
         if len(parts) == 1:
             return (1.0,)
         *magnitudes, documents = self._all_reduce(
@@ -178,29 +179,29 @@ class BoundObjective:
 
 
 def _check_pairs(objective: Any, queries: QueryIndex) -> None:
-    """Refuse queries whose documents would be compared in more pairs than `MAX_QUADRATIC_DOCUMENTS` have."""
+    """Reject queries that need more pairs than a query of `MAX_QUADRATIC_DOCUMENTS` documents has."""
     spec, values, longest = objective.spec, objective.params, queries.longest
     most = MAX_QUADRATIC_DOCUMENTS**2 // max(longest, 1)
     depth, what = longest if spec.quadratic else 0, f"objective {spec.name!r}"
-    mend = f"Objectives without this limit: {', '.join(s.name for s in OBJECTIVES if not s.quadratic)}"
+    mend = f"Use an objective without this limit: {', '.join(s.name for s in OBJECTIVES if not s.quadratic)}"
     if values.get("sums") == "direct":
-        depth, what, mend = longest, "sums=direct", "sums=fast and sums=exact have no such limit"
+        depth, what, mend = longest, "sums=direct", "Use sums=fast or sums=exact, which have no such limit"
     elif "truncation_level" in values:
         depth, mend = values["truncation_level"], f"Set truncation_level to at most {most:,}"
         what = f"truncation_level={depth:,}"
     elif values.get("neighbors") == 0 and values["mode"] != "classic":
-        depth, what, mend = values["k"] or longest, "neighbors=0", f"Set neighbors, or k to at most {most:,}"
+        depth, what, mend = values["k"] or longest, "neighbors=0", f"Set neighbors, or set k to at most {most:,}"
     pairs = longest * min(depth, longest)
     if pairs > MAX_QUADRATIC_DOCUMENTS**2:
         q = int(np.argmax(queries.sizes))
         raise DataError(
-            f"query {queries.qid[q]} has {longest:,} documents, {pairs:.1e} pairs per round: {what} is limited to "
-            f"{MAX_QUADRATIC_DOCUMENTS:,} documents per query. {mend}"
+            f"query {queries.qid[q]} has {longest:,} documents and needs {pairs:.1e} pairs per round, but {what} is "
+            f"limited to {MAX_QUADRATIC_DOCUMENTS:,} documents per query. {mend}"
         )
 
 
 class _Part:
-    """A single objective of a bound one, with the arguments of the driver."""
+    """A single objective that is part of a bound one, with its arguments for the driver."""
 
     def __init__(self, objective: Any, labels: Float64Array, queries: QueryIndex) -> None:
         spec = objective.spec
@@ -236,7 +237,7 @@ class _Part:
     def run(
         self, scores: Float64Array, weights: Float64Array, round: int, out: Buffers, threads: int, loss: bool
     ) -> None:
-        """Write loss (if requested), gradient and hessian, neither mixed nor scaled."""
+        """Write the gradient, the hessian and, if requested, the loss, neither mixed nor scaled."""
         spec = self.objective.spec
         run_kernel(
             spec.kernel,

@@ -1,7 +1,7 @@
-"""An objective with its parameters, and its binding to labels and queries.
+"""Objectives with their parameters, which can be bound to labels and queries.
 
-An `Objective` has a name and parameters and can be pickled. `bind` adds data and buffers. As a custom objective of an
-engine, it binds itself at the first call:
+An `Objective` has a name and parameters, and can be pickled. Its method `bind` adds data and buffers. It can be passed
+to an engine as a custom objective, which binds itself at the first call:
 
     lgb.train({"objective": Objective("shf-sdcg", sigma=0.5)}, dataset)
     lgb.LGBMRanker(objective=Objective("shf-sdcg", sigma=0.5)).fit(X, y, group=sizes)
@@ -36,7 +36,7 @@ from boostrank.schedules import is_schedule_text, parse_schedule
 
 @dataclass
 class _Binding:
-    """State of an objective between an engine's calls, without a reference to the engine's data set."""
+    """An objective's state between the calls of an engine, without a reference to the engine's data set."""
 
     key: weakref.ref[Any]
     bound: BoundObjective
@@ -44,10 +44,10 @@ class _Binding:
 
 
 class TrainingObjective(ABC):
-    """An objective for an engine: a single one or a mixture.
+    """An objective for an engine, which is a single objective or a mixture.
 
     Args:
-        gain: gain of a label, the default of metrics.
+        gain: gain of a label, which metrics use by default.
         hessian_scale: "unit" or "raw".
         total_rounds: length of the whole training, for schedules that span it.
         threads: None for every available core.
@@ -62,32 +62,32 @@ class TrainingObjective(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name used in messages."""
+        """The name of the objective in messages."""
 
     @property
     @abstractmethod
     def parts(self) -> tuple[Objective, ...]:
-        """The single objectives it consists of."""
+        """The single objectives that this objective consists of."""
 
     @abstractmethod
     def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
-        """Return the factors of the parts in a round (from 0), given the mean |gradient| of each over the documents."""
+        """Return the factors of the parts in a round (from 0), given the mean |gradient| of each part."""
 
     @property
     @abstractmethod
     def needs_total(self) -> bool:
-        """Whether a schedule spans the training, so that `total_rounds` must be known."""
+        """Whether a schedule spans the training, which requires `total_rounds`."""
 
     @abstractmethod
     def settled_round(self, total: int) -> int:
-        """Return the first round in which early stopping may use the metric."""
+        """Return the first round whose metric early stopping may use."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for `from_dict`."""
+        """Return the objective as plain data, from which `from_dict` recreates it."""
 
     def check_gain_weights(self, what: str, mends: str) -> None:
-        """Refuse a component that applies document weights to gains if this objective applies them to losses."""
+        """Reject a component that applies document weights to gains if this objective applies them to losses."""
         losses = [part.name for part in self.parts if part.spec.document_weights == LOSS_WEIGHTS]
         if losses:
             raise ParameterError(
@@ -95,7 +95,7 @@ class TrainingObjective(ABC):
             )
 
     def over(self, total_rounds: int) -> Self:
-        """Return a copy with the total number of rounds."""
+        """Return a copy with this total number of rounds."""
         copy = type(self).__new__(type(self))
         copy.__setstate__(self.__getstate__() | {"total_rounds": int(total_rounds)})
         return copy
@@ -108,13 +108,13 @@ class TrainingObjective(ABC):
         self.__dict__.update(state)
 
     def bind(self, labels: npt.ArrayLike, queries: QueryIndex, all_reduce: AllReduce = alone) -> BoundObjective:
-        """Bind to data: compute constants and allocate buffers. See `BoundObjective` for arguments and errors."""
+        """Compute the constants and allocate the buffers for a data set, as described in `BoundObjective`."""
         return BoundObjective(self, np.ascontiguousarray(labels, dtype=np.float64), queries, all_reduce)
 
     def __call__(
         self, first: Any, second: Any, weight: Any = None, group: Any = None
     ) -> tuple[Float32Array, Float32Array]:
-        """Entry point for the engines: (scores, data set), or LGBMRanker's (labels, scores, weights, group sizes).
+        """Return the gradient to an engine that passes (scores, data) or (labels, scores, weights, group sizes).
 
         Returns:
             Gradient and hessian, float32[N], valid until the next call.
@@ -139,7 +139,7 @@ class TrainingObjective(ABC):
 
 
 class Objective(TrainingObjective):
-    """An objective with parameters: numbers, words or, where supported, schedules.
+    """An objective with its parameters, which are numbers, words or, where supported, schedules.
 
     Args:
         name: name or alias, see `boostrank objectives`; or your own objective from `boostrank.define_objective`.
@@ -150,7 +150,7 @@ class Objective(TrainingObjective):
             control, `hessian_scale`: see `kernels.options`), by name or alias.
 
     Raises:
-        ParameterError: unknown name or parameter, value out of range.
+        ParameterError: the name or a parameter is unknown, or a value is out of range.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class Objective(TrainingObjective):
 
     @property
     def name(self) -> str:
-        """Canonical name."""
+        """The canonical name of the objective."""
         return self.spec.name
 
     @property
@@ -217,11 +217,11 @@ class Objective(TrainingObjective):
         return any(isinstance(v, Schedule) and v.needs_total for v in (self.params | self.options).values())
 
     def values(self, round: int) -> dict[str, Any]:
-        """Return all parameters at a round (from 0); raises as `value_at`."""
+        """Return the values of all parameters in a round (from 0), or raise an error as `value_at` does."""
         return {p.name: value_at(p, self.params[p.name], round, self) for p in self.spec.params}
 
     def option_values(self, round: int) -> dict[str, Any]:
-        """Return all options at a round (from 0); raises as `value_at`."""
+        """Return the values of all options in a round (from 0), or raise an error as `value_at` does."""
         values = self.options | self.params
         return {o.name: value_at(o, values[o.name], round, self) for o in OPTIONS}
 
@@ -244,7 +244,7 @@ class Objective(TrainingObjective):
         """Create an objective from the result of `to_dict`.
 
         Raises:
-            ParameterError: an objective of a user's own file; code is never loaded from a model.
+            ParameterError: the objective is from a user's file, whose code is never loaded from a model.
         """
         if "source" in data:
             raise ParameterError(
@@ -256,7 +256,7 @@ class Objective(TrainingObjective):
 
 
 def objective_constructor(name: str) -> Callable[..., Objective] | None:
-    """Return a constructor such as `ShfSdcg(sigma=0.5)` for `Objective("shf-sdcg", sigma=0.5)`; None if unknown."""
+    """Return a constructor, such as `ShfSdcg` for `Objective("shf-sdcg")`, or None if the name is unknown."""
     spec = next((s for s in OBJECTIVES if plain_name(s.name) == plain_name(name)), None)
     if spec is None:
         return None
@@ -278,16 +278,16 @@ def parse_value(param: Param, value: Any, owner: str) -> Any:
         value = parse_schedule(value)
     if isinstance(value, Schedule):
         if not param.schedulable:
-            raise ParameterError(f"{owner}: {param.name} cannot follow a schedule")
+            raise ParameterError(f"{owner}: {param.name} cannot follow a schedule; pass one value")
         return value
     return param.parse(value)
 
 
 def value_at(param: Param, value: Any, round: int, owner: TrainingObjective) -> Any:
-    """Return a parameter's value at a round (from 0).
+    """Return the value of a parameter in a round, counted from 0.
 
     Raises:
-        ParameterError: a schedule needs `total_rounds`, or leaves the parameter's range.
+        ParameterError: a schedule needs `total_rounds`, or its value leaves the parameter's range.
     """
     # Check plain types first: isinstance with a protocol is slow, and this runs some twenty times per round.
     if isinstance(value, str | int | float) or not isinstance(value, Schedule):
@@ -307,10 +307,10 @@ def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def queries_of_native(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
-    """Return labels and queries of a LightGBM Dataset or an XGBoost DMatrix, distinguished by their methods.
+    """Return the labels and queries of a LightGBM Dataset or an XGBoost DMatrix, distinguished by their methods.
 
     Raises:
-        DataError: no queries, or group sizes that do not sum to the rows.
+        DataError: there are no queries, or the group sizes do not sum to the number of rows.
     """
     if hasattr(dataset, "construct"):
         dataset.construct()
@@ -324,7 +324,7 @@ def queries_of_native(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
 
 
 def _check_whole(dataset: Any) -> None:
-    """Refuse a subset of a LightGBM Dataset that cuts queries: `lgb.cv` splits by row for custom objectives."""
+    """Reject a subset of a LightGBM Dataset that cuts queries, because `lgb.cv` splits by row for custom objectives."""
     rows, whole = getattr(dataset, "used_indices", None), getattr(dataset, "reference", None)
     sizes = None if rows is None or whole is None else whole.get_group()
     if sizes is None or not len(sizes):
@@ -334,7 +334,7 @@ def _check_whole(dataset: Any) -> None:
     cut = int(np.count_nonzero((inside > 0) & (inside < sizes)))
     if cut:
         raise DataError(
-            f"lgb.cv splits by row, which cuts {cut} of {len(sizes)} queries: pass folds= of whole queries "
+            f"lgb.cv splits by row, which cuts {cut} of {len(sizes)} queries: pass `folds` of whole queries "
             "(sklearn.model_selection.GroupKFold), or use boostrank.train with folds=5, `boostrank train --folds 5`, "
             "or BoostRanker with QueryKFold"
         )
@@ -345,8 +345,8 @@ def _check_whole(dataset: Any) -> None:
 def round_of_caller() -> int | None:
     """Return the engine's current round, including rounds of a continued model.
 
-    No engine passes it: LightGBM passes scores and data only, and `xgb.train` restarts at 0 on continuation. The
-    calling booster knows it, and is the `self` of an `update` a few frames up.
+    No engine passes the round: LightGBM passes only scores and data, and `xgb.train` restarts at 0 when it continues a
+    model. The calling booster has the round, and is the `self` of an `update` a few frames up the stack.
     """
     frame = sys._getframe(2)
     for _ in range(6):
@@ -363,7 +363,7 @@ def round_of_caller() -> int | None:
 
 
 def in_cross_validation() -> bool:
-    """Return True if called from `lgb.cv`."""
+    """Return True if this function is called from `lgb.cv`."""
     frame = sys._getframe(2)
     while frame is not None:
         if frame.f_code.co_name == "cv" and frame.f_globals.get("__name__") == "lightgbm.engine":

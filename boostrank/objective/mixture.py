@@ -47,15 +47,16 @@ class Mixture(TrainingObjective):
     (18)-(19)) is `Mixture("regression(per_query=true)", "shf-sdcg", mix="logistic", balance="raw")`.
 
     Args:
-        first, second: an `Objective`, or its text: "shf-sdcg(sigma=0.5)". Metrics use the gain of `first` by default.
-        mix: share of the first, 0 to 1, or a schedule.
+        first, second: an `Objective`, or a text such as "shf-sdcg(sigma=0.5)". Metrics use the gain of `first` by
+            default.
+        mix: share of `first`, from 0 to 1, or a schedule.
         balance: "l1" as above, or "raw".
-        hessian_scale: as in `Objective`, for the mixture; that of each part is ignored.
+        hessian_scale: option of the mixture, as in `Objective`; the option of each part is ignored.
         total_rounds: length of the whole training, for schedules that span it.
         threads: threads for the kernels; None for every available core.
 
     Raises:
-        ParameterError: unknown names, values out of range, a mixture of mixtures.
+        ParameterError: a name is unknown, a value is out of range, or a part is itself a mixture.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Mixture(TrainingObjective):
         return self.first, self.second
 
     def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
-        """Return the shares, divided by the magnitudes if balanced; see `TrainingObjective`."""
+        """Return the share of each part, divided by the part's magnitude if the mixture is balanced."""
         share = float(value_at(MIX, self.mix, round, self))
         shares = share, 1.0 - share
         if self.balance == "raw":
@@ -100,7 +101,7 @@ class Mixture(TrainingObjective):
         return (isinstance(self.mix, Schedule) and self.mix.needs_total) or any(p.needs_total for p in self.parts)
 
     def settled_round(self, total: int) -> int:
-        """Return the round in which both parts have settled and `mix` is closer to its last value than to its first."""
+        """Return the first round with both parts settled and `mix` closer to its last value than to its first."""
         settled = max(part.settled_round(total) for part in self.parts)
         if not isinstance(self.mix, Schedule) or total < 1:
             return settled
@@ -143,7 +144,7 @@ def objective_from_dict(data: Mapping[str, Any]) -> TrainingObjective:
     """Create an objective or a mixture from the result of `to_dict`.
 
     Raises:
-        ParameterError: invalid data, or an objective of a user's own file.
+        ParameterError: the data are invalid, or the objective is from a user's file.
     """
     try:
         return Mixture.from_dict(data) if data["name"] == "mixture" else Objective.from_dict(data)
@@ -155,7 +156,7 @@ def objective_from_dict(data: Mapping[str, Any]) -> TrainingObjective:
 
 
 def accepted_params(text: str) -> tuple[Param, ...]:
-    """Return the parameters that `parse_objective` accepts with this text."""
+    """Return the parameters that `parse_objective` accepts together with this text."""
     name, positional, _ = _call(text)
     if name not in _NAMES:
         return (*OBJECTIVES.get(name).params, *OPTIONS)
@@ -166,16 +167,16 @@ def accepted_params(text: str) -> tuple[Param, ...]:
 def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> TrainingObjective:
     """Create an objective from its text and parameters.
 
-    For a mixture, its own parameters apply to the mixture. Every other parameter applies to each part that accepts it
+    The parameters of a mixture apply to the mixture itself. Every other parameter applies to each part that accepts it
     and does not set it in brackets.
 
     Args:
-        text: see the module.
+        text: objective in one of the forms listed in the module.
         threads: None for every available core.
         params: `gain` and the parameters in `accepted_params`.
 
     Raises:
-        ParameterError: unknown names, values out of range, or invalid text.
+        ParameterError: a name is unknown, a value is out of range, or the text is invalid.
     """
     name, positional, named = _call(text)
     if name not in _NAMES:
@@ -211,7 +212,7 @@ def _as_part(part: Objective | str) -> Objective:
 
 
 def _outside(params: Sequence[Param], given: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given parameters that the text does not set in its brackets."""
+    """Return the given parameters that the text does not already set in brackets."""
     taken = {find_param(key, params) for key in inside} - {None}
     return {k: v for k, v in given.items() if k not in inside and find_param(k, params) not in taken}
 

@@ -1,4 +1,4 @@
-"""Parameters that change with the round: pure functions of a round (from 0), with a text form.
+"""Schedules of parameters: pure functions of a round (counted from 0) that can be written as text.
 
     geometric(64, 0.015625)        from 64 to 1/64 over the whole training, by a constant factor per round
     geometric(64, 1, rounds=50)    over the first 50 rounds, then constant
@@ -8,7 +8,7 @@
     constant(0.5)                  the same as the number
     joined(constant(1); geometric(1, 0.1); at=20)   one schedule until round 20, then another
 
-A schedule without `rounds` spans the training; `over(total)` sets its length.
+A schedule without `rounds` spans the whole training, whose length is set by `over(total)`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from boostrank.core.types import Schedule
 
 
 class _Written:
-    """Base class of schedules whose text form is their name and fields."""
+    """Base class of the schedules that are written as their name and fields."""
 
     def __str__(self) -> str:
         fields = dict(vars(self))
@@ -38,7 +38,7 @@ class _Written:
 
 @dataclass(frozen=True)
 class Constant(_Written):
-    """The same value in every round."""
+    """A schedule with the same value in every round."""
 
     value: float
     needs_total: ClassVar[bool] = False
@@ -51,7 +51,7 @@ class Constant(_Written):
 
 
 class _Spanning(_Written):
-    """Base class of schedules over a number of rounds; the last value continues afterwards."""
+    """Base class of the schedules that span a number of rounds and keep their last value afterwards."""
 
     rounds: int | None
 
@@ -63,15 +63,15 @@ class _Spanning(_Written):
         return dataclasses.replace(self, rounds=max(1, int(total))) if self.needs_total else self  # type: ignore[type-var]
 
     def _progress(self, round: int) -> float:
-        """Return the progress: 0 in the first round, 1 in the last one and after."""
+        """Return the progress, which rises from 0 in the first round to 1 in the last, and then remains 1."""
         if self.rounds is None:
-            raise ParameterError(f"{self}: the length is not known yet; pass rounds=, or call over(total)")
+            raise ParameterError(f"the length of {self} is not set; pass `rounds`, or call over(total)")
         return 1.0 if self.rounds <= 1 else min(1.0, round / (self.rounds - 1))
 
 
 @dataclass(frozen=True)
 class Linear(_Spanning):
-    """start + (stop - start) * progress: `start` at round 0, `stop` at the last round and after."""
+    """A straight line from `start` in the first round to `stop` in the last: start + (stop - start) * progress."""
 
     start: float
     stop: float
@@ -84,11 +84,11 @@ class Linear(_Spanning):
 
 @dataclass(frozen=True)
 class Geometric(Linear):
-    """start * (stop / start) ** progress."""
+    """A geometric schedule, start * (stop / start) ** progress."""
 
     def __post_init__(self) -> None:
         if not (self.start > 0 and self.stop > 0):
-            raise ParameterError(f"{self}: both ends must be above 0")
+            raise ParameterError(f"both ends of {self} must be above 0")
 
     def __call__(self, round: int) -> float:
         p = self._progress(round)
@@ -97,11 +97,10 @@ class Geometric(Linear):
 
 @dataclass(frozen=True)
 class Logistic(_Spanning):
-    """The mixing weight of REG-SHF-SDCG (Wu et al. 2009, eq 19).
+    """The mixing schedule of REG-SHF-SDCG (Wu et al. 2009, eq 19).
 
-    lambda_m = 1 / (1 + exp((m - M/2) / theta)), theta = (M/2 - 1) / ln(999999), with m = round + 1:
-    0.999999 at m = 1, 1/2 at m = M/2, about 9e-7 at m = M. For M <= 4, theta keeps its value at M = 4, so that the
-    schedule is defined.
+    lambda_m = 1 / (1 + exp((m - M/2) / theta)), theta = (M/2 - 1) / ln(999999), with m = round + 1: 0.999999 at m = 1,
+    1/2 at m = M/2, about 9e-7 at m = M. For M < 4, theta is that of M = 4, so that the schedule is defined.
     """
 
     rounds: int | None = None
@@ -116,7 +115,7 @@ class Logistic(_Spanning):
 
 @dataclass(frozen=True)
 class Steps(_Spanning):
-    """Equal stages, one value each: stage floor(round * stages / rounds)."""
+    """Stages of equal length with one value each, where a round is in stage floor(round * stages / rounds)."""
 
     values: tuple[float, ...]
     rounds: int | None = None
@@ -133,7 +132,7 @@ class Steps(_Spanning):
 
 @dataclass(frozen=True)
 class Joined:
-    """`first` before round `at`, then `second`, whose rounds count from there."""
+    """Two schedules in turn: `first` before round `at`, then `second`, whose rounds are counted from `at`."""
 
     first: Schedule
     second: Schedule
@@ -160,10 +159,10 @@ _CALL = re.compile(r"\s*([a-z]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Parse a schedule from its text form (see the module), the inverse of `str()`.
+    """Parse the text form of a schedule, as described in the module and returned by `str()`.
 
     Raises:
-        ParameterError: unknown name, wrong arguments.
+        ParameterError: the name is unknown or the arguments are wrong.
     """
     call = _CALL.fullmatch(text)
     if call is None or call.group(1) not in _BY_NAME:
@@ -182,7 +181,7 @@ def parse_schedule(text: str) -> Schedule:
             else:
                 numbers.append(float(part))
         if not all(map(math.isfinite, numbers)):
-            raise ValueError("the values must be finite")
+            raise ValueError("its values must be finite")
         if name == "constant":
             (value,) = numbers
             return Constant(value)
@@ -197,7 +196,7 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def split_outside_brackets(body: str, separator: str) -> list[str]:
-    """Split text at separators outside of brackets, for nested schedules and objectives."""
+    """Split a text at the separators outside brackets, because schedules and objectives can be nested."""
     parts, depth = [""], 0
     for character in body:
         depth += (character == "(") - (character == ")")
@@ -218,6 +217,6 @@ def _count(part: str, keyword: str, *, low: int) -> int:
 
 
 def is_schedule_text(value: object) -> bool:
-    """Return True if a value is text that looks like a schedule."""
+    """Return True if a value is text in the form of a schedule."""
     word = re.match(r"\s*([a-z]+)\s*(\(|$)", value) if isinstance(value, str) else None
     return word is not None and word[1] in _BY_NAME and (word[2] == "(" or word[1] == "logistic")

@@ -1,1 +1,1 @@
-"""LightGBM as an engine."""
+"""The engine for LightGBM."""

@@ -1,4 +1,4 @@
-"""LightGBM engine: models, data sets, training, and the seeds of each round."""
+"""The LightGBM engine, with its models, data sets and training, and the seeds of each round."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from boostrank.engines.trees import LinearStart, engine_names
 
 @dataclass(eq=False)
 class LightGBMBooster(Booster):
-    """Model with a `lightgbm.Booster` as `native`, and the number of trees of its linear start, if known."""
+    """A model with a `lightgbm.Booster` as `native`, and the number of trees in its linear start, if known."""
 
     engine = "lightgbm"
     known_start: int | None = None
@@ -116,7 +116,7 @@ class LightGBMBooster(Booster):
         return {names[i]: Categories(tuple(one)) for i, one in zip(columns, values, strict=True)} if fits else {}
 
     def _trees(self, rounds: int) -> int:
-        """Return LightGBM's number of iterations for this number of rounds; -1 for all."""
+        """Return LightGBM's number of iterations for this number of rounds, which is -1 for all rounds."""
         return rounds + self.start_trees if rounds else -1
 
 
@@ -208,7 +208,7 @@ limit_in_children("LightGBM", use_one_thread)
 
 @contextlib.contextmanager
 def _naming_nothing_to_split() -> Iterator[None]:
-    """Explain LightGBM's error about data without a feature to split."""
+    """Explain LightGBM's error about data in which no feature can be split."""
     try:
         yield
     except lightgbm.basic.LightGBMError as error:
@@ -221,15 +221,15 @@ def _naming_nothing_to_split() -> Iterator[None]:
 
 
 def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:
-    """Fix the layout of histograms; LightGBM would time both and keep the faster one, so that two runs may differ."""
+    """Fix the histogram layout, because LightGBM would time both layouts and two runs could use different ones."""
     layout = {} if params.keys() & {"force_col_wise", "force_row_wise"} else {"force_col_wise": True}
     return {"deterministic": True, **layout, **params}
 
 
 class Sampling:
-    """Seeds of LightGBM's sampling of rows and features, set in each round because LightGBM hides its random state.
+    """Seeds for LightGBM's row and feature sampling, set in each round because LightGBM hides its random state.
 
-    dart and goss are not seeded, because changing parameters would reset their state. dart is reset once, before the
+    Dart and goss are not seeded, because changing parameters would reset their state. Dart is reset once, before the
     first tree, because LightGBM's first draw depends on uninitialised memory (4.7).
     """
 
@@ -253,7 +253,7 @@ class Sampling:
         }
 
     def seed(self, model: Any, round: int) -> None:
-        """Seed the sampling of this round; rows keep their sample for `bagging_freq` rounds."""
+        """Seed the sampling of this round, where the sample of rows is kept for `bagging_freq` rounds."""
         if self._first:
             model.reset_parameter(self._first)
             self._first = {}

@@ -1,4 +1,4 @@
-"""LightGBM's model text: trees, linear starts and merging."""
+"""LightGBM's model text, with its trees, its linear starts and the merging of models."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _MISSING_LEFT, _MISSING_RIGHT = 10, 8
 
 
 def start_text(start: LinearStart) -> str:
-    """Return the model text of a start, with at least one tree."""
+    """Return the model text of a linear start, which has at least one tree."""
     trees, names = write_start(start.curves or {0: NOTHING}), engine_names(start.feature_names)
     head = _HEAD.format(
         last=len(names) - 1,
@@ -98,7 +98,7 @@ def _tree(number: int, feature: int, curve: Curve) -> str:
 
 
 def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
-    """Return the sum of the functions of a start's trees, by feature."""
+    """Return the sum of a start's trees as one function per feature."""
     return by_feature(map(_read, trees))
 
 
@@ -149,7 +149,7 @@ class LightGBMFormat(ModelFormat):
         return ServedTrees(_forest(model, 0), _counts(model, b"internal_count", 1), _counts(model, b"leaf_count", 0))
 
     def stamp(self, body: bytes) -> bytes:
-        """Return the file with an objective if it has none, as after training with a callable."""
+        """Return the file with an objective if it has none, which is the case after training with a callable."""
         return body if b"\nobjective=" in body.partition(b"\n\n")[0] else stamped(body)
 
     def merge(self, models: Sequence[LightGBMText], weights: Sequence[float] | None = None) -> bytes:
@@ -186,7 +186,7 @@ def _with_line(head: bytes, key: str, value: str) -> bytes:
 
 
 def _forest(model: LightGBMText, first: int) -> Forest:
-    """Return the trees from number `first` on, with the constants of linear leaves."""
+    """Return the trees whose number is at least `first`, with the constants of linear leaves."""
     grown = model.trees[first:]
     leaves = np.array([tree.leaves for tree in grown], np.int64)
     skipped = model.leaf_value.size - int(leaves.sum())
@@ -224,7 +224,7 @@ def _forest(model: LightGBMText, first: int) -> Forest:
 
 
 def _counts(model: LightGBMText, key: bytes, fewer: int) -> Float64Array:
-    """Return the number of documents in each node or leaf of all trees; 0 if the file does not have it."""
+    """Return the number of documents in each node or leaf of all trees, or 0 if the file does not store it."""
     counts = []
     for tree in model.trees:
         words = tree.words(key)
@@ -233,7 +233,7 @@ def _counts(model: LightGBMText, key: bytes, fewer: int) -> Float64Array:
 
 
 def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
-    """Return the same model with an objective that other programs know, because many serving tools require one.
+    """Return the same model with an objective that other programs support, because many serving tools require one.
 
     Predictions do not change, because ranking objectives do not transform raw scores.
     """
@@ -251,7 +251,7 @@ def _replaced(pattern: bytes, line: bytes, text: bytes) -> bytes:
 
 
 def _divided(tree: Tree, parts: float, number: int) -> bytes:
-    """Return the text of a tree with another number and divided scores."""
+    """Return the text of a tree with another tree number and with its scores divided."""
     fields = {
         key: b" ".join(repr(float(word) / parts).encode() for word in value.split())
         if key in _IN_SCORE and value.strip()

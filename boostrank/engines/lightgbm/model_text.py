@@ -1,7 +1,7 @@
-"""Parser of LightGBM's model text, which checks a file before LightGBM's loader reads it.
+"""The parser of LightGBM's model text, which checks a file before LightGBM's loader reads it.
 
-LightGBM's loader does not check its files: truncated text aborts the process, and a child number out of range reads
-foreign memory. The parser accepts versions v2 to v4 (`GBDT::SaveModelToString` and `Tree::ToString` in its source).
+LightGBM's loader does not check files, so truncated text aborts the process, and wrong child numbers read foreign
+memory. The parser accepts versions v2 to v4 (`GBDT::SaveModelToString` and `Tree::ToString` in its source).
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _PARAMETER = re.compile(r"\[[A-Za-z0-9_]+: .*\]", re.ASCII)
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Tree whose numbers are still text.
+    """A tree whose numbers have not been parsed yet.
 
     Args:
         number: number of the tree, from 0.
         fields: text after the `=`, by name.
-        end: line ends after the tree.
+        end: line breaks after the tree.
         leaves, categorical_splits: number of leaves and of categorical splits.
         linear: whether leaves are linear functions.
     """
@@ -60,7 +60,7 @@ class Tree:
 
     @property
     def is_start(self) -> bool:
-        """Whether the tree belongs to a start, with a first split below all numbers and splits without gain."""
+        """Whether the tree is part of a linear start: its first split is below all numbers, and no split has a gain."""
         gains = self.fields.get(b"split_gain", b"1")
         if self.leaves == 1 or self.categorical_splits or self.linear or gains.strip(b"0 "):
             return False
@@ -71,7 +71,7 @@ class Tree:
         return [word for word in self.fields.get(key, b"").split(b" ") if word]
 
     def tokens(self, key: bytes, count: int) -> list[bytes]:
-        """Return the words of a required field; a constant tree needs only its value."""
+        """Return the words of a required field, where a constant tree needs only its value."""
         tokens = self.words(key)
         if not tokens and self.leaves == 1 and not self.linear and key != b"leaf_value":
             return []
@@ -87,17 +87,17 @@ class Tree:
 
 @dataclass(frozen=True, eq=False)
 class LightGBMText:
-    """Parsed and checked model text.
+    """A parsed and checked model text.
 
     Args:
         head: text before the trees.
         trees: all trees, including those of a start.
-        tail: text from `end of trees` on.
+        tail: text that starts with `end of trees`.
         nodes: values at the nodes of all trees in order, by name: left_child, right_child, split_feature,
             decision_type, threshold, split_gain (0 if absent).
         leaf_value: float64[L], values of all leaves.
-        sets: sets of categories, uint32[W], and the number of words of each, int64[S], by number of the tree.
-        leaf_features: features of linear leaves, by number of the tree.
+        sets: sets of categories, uint32[W], and the number of words in each set, int64[S], by tree number.
+        leaf_features: features of the linear leaves, by tree number.
     """
 
     head: bytes
@@ -110,7 +110,7 @@ class LightGBMText:
 
     @cached_property
     def start_trees(self) -> int:
-        """Number of leading trees that form a linear start."""
+        """The number of leading trees that form a linear start."""
         return next((tree.number for tree in self.trees if not tree.is_start), len(self.trees))
 
     def to_bytes(self) -> bytes:
@@ -118,7 +118,7 @@ class LightGBMText:
 
 
 def joined(head: bytes, trees: Sequence[bytes], tail: bytes) -> bytes:
-    """Return a model text with these trees and their sizes."""
+    """Return a model text that consists of these trees and lists their sizes."""
     sizes = b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in trees)
     head = re.sub(rb"^tree_sizes=.*$", sizes, head, flags=re.MULTILINE)
     return head + b"\n\n" + b"".join(trees) + tail
@@ -150,18 +150,18 @@ def parse_text(data: bytes) -> LightGBMText:
 
 
 def start_trees(data: bytes) -> list[Tree]:
-    """Return the leading trees of a model text that form a start, without parsing the others."""
+    """Return the leading trees of a model text that form a linear start, without parsing the others."""
     return list(itertools.takewhile(lambda tree: tree.is_start, _trees(data)))
 
 
 def listed_categories(data: bytes) -> dict[int, list[int]]:
-    """Return the codes of categories by column, from an unchecked text that LightGBM wrote."""
+    """Return the category codes of each column from an unchecked text that LightGBM wrote."""
     infos = _words(_header(data[: data.find(b"\n\n")].decode())["feature_infos"])
     return {i: [int(code) for code in info.split(":")] for i, info in enumerate(infos) if info[0] not in "[n"}
 
 
 def read_leaves(data: bytes) -> Leaves | None:
-    """Return the leaves of an unchecked text that LightGBM wrote; None if scores are not their sum."""
+    """Return the leaves of an unchecked text that LightGBM wrote, or None if scores are not sums of leaves."""
     trees = list(_trees(data))
     if b"\naverage_output" in data[: data.find(b"\n\n")] or any(tree.linear for tree in trees):
         return None
@@ -172,7 +172,7 @@ def read_leaves(data: bytes) -> Leaves | None:
 
 
 def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
-    """Replace the thresholds of an unchecked text by those of `of_doubles`, and the values of leaves if given."""
+    """Replace the thresholds of an unchecked text by those of `of_doubles`, and the leaf values if they are given."""
     begin, end = data.find(b"\n\n") + 2, data.find(_END) + 1
     texts = [_THRESHOLDS.sub(_for_doubles, block) for block in _blocks(data, begin, end)]
     if leaves is not None:
@@ -283,7 +283,7 @@ def _tree(block: bytes, number: int) -> Tree:
 
 
 class _Column:
-    """Field of many trees, parsed together because a loop over trees is slow."""
+    """One field of many trees, which are parsed together because a loop over trees is slow."""
 
     def __init__(self, key: bytes, trees: Sequence[Tree], tokens: list[list[bytes]]) -> None:
         self.key = key.decode()
@@ -302,7 +302,7 @@ class _Column:
         return values
 
     def normal(self) -> Float64Array:
-        """Return finite values without subnormal numbers, for which std::stod ends the process."""
+        """Return the values, which must be finite and not subnormal because std::stod would end the process."""
         values = self.real()
         nonzero = np.array([re.match(rb"[-+]?[0.]*[1-9]", token) is not None for token in self.tokens], dtype=bool)
         subnormal = nonzero & (np.abs(values) < np.finfo(np.float64).tiny)
@@ -369,7 +369,7 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
 
 
 def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves: Int64Array) -> None:
-    """Check that every node but the root, and every leaf, has exactly one parent, and that the root reaches all.
+    """Check that every leaf and every node but the root has exactly one parent and can be reached from the root.
 
     Args:
         left, right: int64[M], children of each node, or ~leaf.
@@ -400,7 +400,7 @@ def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves:
 
 
 def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
-    """Return the words of the sets of categories that go left, as bits, and the number of words of each set."""
+    """Return the category sets that go left, as bits of words, and the number of words in each set."""
     words = _Column(b"cat_threshold", [tree], [tree.words(b"cat_threshold")]).whole(0, 2**32 - 1)
     boundaries = tree.tokens(b"cat_boundaries", tree.categorical_splits + 1)
     ends = _Column(b"cat_boundaries", [tree], [boundaries]).whole(0, words.size)
@@ -411,7 +411,7 @@ def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
 
 
 def _linear_features(tree: Tree, n_features: int) -> Int64Array:
-    """Check the linear functions in the leaves of a tree, and return their features."""
+    """Check the linear functions in a tree's leaves, and return their features."""
     keys = (b"leaf_const", b"num_features", b"leaf_features", b"leaf_coeff")
     constant, counts, features, coefficients = (_Column(key, [tree], [tree.words(key)]) for key in keys)
     constant.normal()

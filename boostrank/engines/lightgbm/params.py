@@ -1,4 +1,4 @@
-"""LightGBM's parameters."""
+"""The parameters of LightGBM."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REFUSED: dict[str, str] = {
     }.items()
     for name in names.split()
 }
-"""Reason for the rejection, and the remedy, by main name."""
+"""The reason why each parameter is rejected, with the remedy, by main name."""
 _HARMLESS: dict[str, tuple[Any, ...]] = {
     "forcedsplits_filename": ("",),
     "forcedbins_filename": ("",),
@@ -48,7 +48,7 @@ _HARMLESS: dict[str, tuple[Any, ...]] = {
 }
 _A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled")
 OF_COLUMNS = (*_A_NUMBER_EACH, "categorical_feature", "interaction_constraints", "monotone_constraints")
-"""Parameters of single features, which depend on the data."""
+"""The parameters of single features, which depend on the data."""
 LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
 _METHODS = ("basic", "intermediate", "advanced")
 _NOT_MONOTONE = {

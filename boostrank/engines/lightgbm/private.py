@@ -1,6 +1,6 @@
-"""Private parts and C functions of LightGBM, tested with LightGBM 4.3 to 4.7 by `tests/engines/test_private.py`.
+"""LightGBM's private parts and C functions, tested with LightGBM 4.3 to 4.7 by `tests/engines/test_private.py`.
 
-`objective.description` uses one more, the stack of `lgb.train`.
+The module `objective.description` uses one more private part, the stack of `lgb.train`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ZERO = float(np.float32(1e-35))
 
 
 def parameter_names() -> dict[str, str]:
-    """Return the main name of every parameter name and alias of the installed LightGBM; empty if not available."""
+    """Return the main name of every name and alias that the installed LightGBM has, or {} if they are not available."""
     try:
         aliases: dict[str, list[str]] = lightgbm.basic._ConfigAliases._get_all_param_aliases()
     except AttributeError:
@@ -40,7 +40,7 @@ def parameter_names() -> dict[str, str]:
 
 
 def use_one_thread() -> None:
-    """Limit LightGBM to one thread in this process, whichever number is requested later."""
+    """Limit LightGBM to one thread in this process, whatever number of threads is requested later."""
     _safe_call(_LIB.LGBM_SetMaxThreads(ctypes.c_int(1)))
 
 
@@ -55,10 +55,10 @@ def begun(
     """Create a booster as `lgb.train` does.
 
     Args:
-        sets: names and data sets: the training set and then the validation sets, which may include it.
+        sets: names and data sets, first the training set and then the validation sets, which may include it.
         model: model to continue, or None.
-        scores: initial scores by id of a data set. LightGBM would predict them from the features: slower, not always
-            bit-identical (bagging by query), and impossible if the features are no longer in memory.
+        scores: initial scores by id of a data set. LightGBM would predict them from the features, which is slower, not
+            always bit-identical (bagging by query), and impossible if the features are no longer in memory.
     """
     if model is not None:
         model = _InnerPredictor.from_booster(booster=model, pred_parameter={**model.params, **params})
@@ -81,7 +81,7 @@ def begun(
 
 
 def scores_now(booster: Any, data: Any) -> npt.NDArray[Any]:
-    """Return the scores of the training set or a validation set of a booster."""
+    """Return a booster's scores of its training set or of a validation set."""
     sets = [booster.train_set, *booster.valid_sets]
     place = next(i for i, one in enumerate(sets) if one is data)
     return np.asarray(booster._Booster__inner_predict(data_idx=place))
@@ -101,20 +101,20 @@ _NO_BINS = frozenset(
 class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
     """`lightgbm.Dataset` of rows on disk or on several workers, pushed into bins in pieces or loaded from the cache.
 
-    Bounds of bins come from the rows that LightGBM itself would sample, so trees are the same as for data in memory.
-    (`lightgbm.Sequence` takes 2.3 times as long, supports neither sparse rows nor the cache, and holds the sample
+    The bin bounds come from the rows that LightGBM itself would sample, so trees are the same as for data in memory.
+    (`lightgbm.Sequence` takes 2.3 times as long, supports neither sparse rows nor the cache, and copies the sample
     several times.)
 
     Args:
-        data: all rows, or those of this worker.
-        peers: workers that share the bounds of bins; None if this process has all rows.
+        data: all rows, or this worker's rows.
+        peers: workers that share the bin bounds; None if this process has all rows.
     """
 
     def __init__(self, data: Features, *, peers: Any = None, **options: Any) -> None:
         super().__init__(data, **options)
         self._peers = peers
         self.cache_key: Any = None
-        """Key of the bins, on which those of a validation set depend; None without a cache."""
+        """The cache key of the bins, on which the bins of a validation set depend; None without a cache."""
 
     def fill(self, data: Features, reference: Any) -> None:
         """Load the bins from the cache, or push the rows into new ones."""
@@ -138,7 +138,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
                 self.cache_key = made
 
     def _create_bins(self, data: Features) -> None:
-        """Create empty bins from a sample of the rows of all workers."""
+        """Create empty bins from a sample of all workers' rows."""
         rows, peers = data.shape[0], self._peers
         counts = np.array([rows]) if peers is None else rows * (np.arange(peers.size) == peers.rank)
         ends = np.cumsum(counts if peers is None else peers.all_reduce(counts.astype(np.float64))).astype(np.int64)
@@ -161,7 +161,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         )
 
     def _key(self, data: Features, reference: Any) -> dict[str, Any] | None:
-        """Return the inputs of the bins; None if unknown, or if LightGBM's file would be incomplete."""
+        """Return what the bins depend on, or None if it is unknown or LightGBM's file would be incomplete."""
         known = parameter_names()
         named = {known.get(name, name): value for name, value in self.params.items()}
         binning = {name: value for name, value in sorted(named.items()) if name not in _NO_BINS}
@@ -213,7 +213,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         return self
 
     def sampled_rows(self, rows: int) -> npt.NDArray[np.int32]:
-        """Return the rows from which LightGBM finds the bounds of bins, ascending."""
+        """Return the ascending numbers of the rows from which LightGBM finds the bin bounds."""
         params, count, taken = self._c_params(), ctypes.c_int(0), ctypes.c_int32(0)
         _safe_call(_LIB.LGBM_GetSampleCount(ctypes.c_int32(rows), params, ctypes.byref(count)))
         chosen = np.zeros(count.value, np.int32)
@@ -221,7 +221,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         return chosen[: taken.value]
 
     def push(self, piece: Any, start: int) -> None:
-        """Push rows from `start` on into their bins: float32, dense or CSR with int32 indices."""
+        """Push rows, of which `start` is the first, into their bins: float32, dense or CSR with int32 indices."""
         kind = ctypes.c_int(_FLOAT32)
         if hasattr(piece, "indptr"):
             indptr, indices, data = map(_pointer, (piece.indptr, piece.indices, piece.data))
@@ -237,7 +237,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         self._create(_LIB.LGBM_DatasetCreateFromFile, _c_str(path), self._c_params(), bounds)
 
     def save_bins(self, path: str) -> bool:
-        """Write the bins; return True if the file is complete."""
+        """Write the bins to a file, and return True if the file is complete."""
         _safe_call(_LIB.LGBM_DatasetSaveBinary(self._handle, _c_str(path)))
         return is_complete(path)
 
@@ -250,7 +250,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
 
 
 def pieces(data: Features) -> Iterator[tuple[int, Any]]:
-    """Iterate over (first row, rows), float32 in memory."""
+    """Iterate over pairs of a first row number and rows, float32 in memory."""
     if isinstance(data, Rows):
         yield from data.pieces()
     else:
@@ -258,7 +258,7 @@ def pieces(data: Features) -> Iterator[tuple[int, Any]]:
 
 
 def _by_column(data: Features, chosen: Int64Array) -> tuple[Columns, Columns]:
-    """Return the nonzero values of each column of the sample and their positions, in two passes to save memory."""
+    """Return the nonzero values and their positions in each column of the sample, in two passes to save memory."""
     # First pass: count the values of each column.
     counts = np.zeros(data.shape[1], np.int64)
     for _, piece in _sampled(data, chosen):
@@ -277,7 +277,7 @@ def _by_column(data: Features, chosen: Int64Array) -> tuple[Columns, Columns]:
 
 
 def _sampled(data: Features, chosen: Int64Array) -> Iterator[tuple[int, Any]]:
-    """Iterate over (position in the sample, sampled rows as CSC without zeros)."""
+    """Iterate over pairs of a position in the sample and sampled rows as CSC without zeros."""
     for start, rows in pieces(data):
         first, last = np.searchsorted(chosen, [start, start + rows.shape[0]]).tolist()
         if first < last:
@@ -289,7 +289,7 @@ def _sampled(data: Features, chosen: Int64Array) -> Iterator[tuple[int, Any]]:
 
 
 def _gathered(peers: Any, values: Columns, places: Columns, rows: int) -> tuple[Columns, Columns]:
-    """Return the values and positions in the samples of all workers, by column."""
+    """Return the values and positions of each column in the samples of all workers."""
     sizes = np.array([rows, *(one.size for one in values)], np.int64)
     sent = (sizes, np.concatenate(values).astype(np.float32), np.concatenate(places))
     received = [peers.all_to_all([array.tobytes()] * peers.size) for array in sent]
@@ -306,10 +306,10 @@ def _gathered(peers: Any, values: Columns, places: Columns, rows: int) -> tuple[
 
 
 def is_complete(path: str) -> bool:
-    """Return True if the parts of a file of bins add up to its length.
+    """Return True if the parts of a bin file add up to its length.
 
-    LightGBM does not report a full disk (its issue 7334). The file has a mark of 40 bytes, then header, metadata and
-    feature groups, each preceded by its length.
+    LightGBM does not report a full disk (its issue 7334). The file starts with a mark of 40 bytes, followed by header,
+    metadata and feature groups, each after its length.
     """
     size, at, parts = os.path.getsize(path), 40, 0
     with open(path, "rb") as file:

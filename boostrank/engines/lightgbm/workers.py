@@ -1,7 +1,7 @@
-"""LightGBM on several workers, which share a sample of all rows for their bins.
+"""The LightGBM engine on several workers, which share a sample of all rows for their bins.
 
 LightGBM's own network (`machines`) accepts connections without a key, and may notice a dead worker only after its
-time-out. `LGBM_NetworkInitWithFunctions` sends the same bytes over protected links, with the same trees.
+time-out. `LGBM_NetworkInitWithFunctions` sends the same bytes over protected links, and the trees are the same.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _GATHER = ctypes.CFUNCTYPE(None, _ADDRESS, _INT, _INTS, _INTS, _INT, _ADDRESS, _
 
 
 def member(peers: Any) -> contextlib.nullcontext[Member]:
-    """Return a context in which this process is one of the workers."""
+    """Return a context manager in which this process is one of the workers."""
     return contextlib.nullcontext(Member(peers))
 
 
 class Member(LightGBM):
-    """LightGBM on one of the workers `peers`."""
+    """The LightGBM engine on one worker, which is connected to its `peers`."""
 
     def __init__(self, peers: Any) -> None:
         self._peers = peers
@@ -71,11 +71,11 @@ class Member(LightGBM):
                 raise self._error
 
     def so_far(self, model: Any) -> bytes:
-        """Return the model file of the completed rounds, from the `model` of a callback."""
+        """Return the model file of the completed rounds from the `model` that a callback receives."""
         return LightGBMBooster(model).to_bytes()
 
     def _kept(self, function: Callable[..., None]) -> Callable[..., None]:
-        """Wrap a function to store its exception, which ctypes would drop."""
+        """Wrap a function so that its exception, which ctypes would drop, is stored."""
 
         def called(*arguments: Any) -> None:
             if self._error is None:
@@ -88,7 +88,7 @@ class Member(LightGBM):
         return called
 
     def _scatter(self, *arguments: Any) -> None:
-        """Send each worker the sum of one block."""
+        """Send each worker the sum of one block over all workers."""
         given, _, width, start, length, n, found, _, reducer = arguments
         received = self._peers.all_to_all([_memory(given + start[i], length[i]) for i in range(n)])
         ctypes.memmove(found, _buffer(received[0]), len(received[0]))
@@ -96,17 +96,17 @@ class Member(LightGBM):
             reducer[0](ctypes.cast(_buffer(piece), ctypes.c_void_p), found, width, len(piece))
 
     def _gather(self, *arguments: Any) -> None:
-        """Send each worker all blocks."""
+        """Send all blocks to each worker."""
         given, size, start, _, n, found, _ = arguments
         for i, piece in enumerate(self._peers.all_to_all([_memory(given, size)] * n)):
             ctypes.memmove(found + start[i], _buffer(piece), len(piece))
 
 
 def _memory(address: int, size: int) -> Any:
-    """Return memory as an array of ctypes, without a copy."""
+    """Return memory as a ctypes array without copying it."""
     return (ctypes.c_char * size).from_address(address)
 
 
 def _buffer(piece: Any) -> Any:
-    """Return the bytes of a peer as an array of ctypes; the memory of this worker already is one."""
+    """Return the bytes of a peer as a ctypes array, which the memory of this worker already is."""
     return (ctypes.c_char * len(piece)).from_buffer(piece) if isinstance(piece, bytearray) else piece
