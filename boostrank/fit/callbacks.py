@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 class EarlyStopping:
-    """Stop when a metric on a data set has not improved for a while, and keep the best round.
+    """A callback that stops when a metric on a data set has not improved for a while, and keeps the best round.
 
-    LightGBM's early stopping watches every metric and stops on the first that stalls; XGBoost's guesses the direction
-    from the metric's name. This one watches a single metric, whose direction is known.
+    LightGBM's early stopping watches every metric and stops when any of them stalls. XGBoost's early stopping guesses
+    the direction of a metric from its name. This callback watches a single metric in its actual direction.
 
     Args:
-        stopping_rounds: rounds without improvement before training stops.
-        metric: metric name as logged ("ndcg@10"); None for the first.
-        dataset: name of the validation set; None for the first that is not in `ignore`.
-        min_delta: smallest improvement that counts.
-        ignore: names of data sets that are trained on.
+        stopping_rounds: number of rounds without improvement after which training stops.
+        metric: name of the metric as logged, such as "ndcg@10"; None for the first metric.
+        dataset: name of the validation set; None for the first data set that is not in `ignore`.
+        min_delta: minimum change that qualifies as an improvement.
+        ignore: names of the data sets that are used for training.
     """
 
     before_iteration = False
@@ -52,7 +52,7 @@ class EarlyStopping:
         else:
             wanted = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
             seen = ", ".join(f"{r[0]}'s {r[1]}" for r in results) or "nothing"
-            raise ParameterError(f"early stopping needs {wanted}; evaluated here: {seen}")
+            raise ParameterError(f"early stopping needs {wanted}, but the evaluation returned {seen}")
         value = result[2] if result[3] else -result[2]
         if env.iteration == env.begin_iteration:  # a new training, such as the next fold
             self.best_iteration = None
@@ -67,8 +67,8 @@ class EarlyStopping:
 class Gated:
     """A stopping callback that is disabled until the objective has settled.
 
-    An annealed or mixed objective changes at first: REG-SHF-SDCG is regression for half of its rounds. A plateau or a
-    best round in that phase is meaningless.
+    An annealed or mixed objective changes in the first rounds. For example, REG-SHF-SDCG is a regression for half of
+    its rounds. A plateau or a best round in that phase is meaningless.
     """
 
     before_iteration = False
@@ -85,10 +85,10 @@ class Gated:
 
 
 class StopWhenAsked:
-    """Stop training after the current round on request.
+    """A callback that stops training after the current round on request.
 
     Args:
-        request: object with the attributes `made`, which is read each round, and `heeded`, set when training stops.
+        request: object with an attribute `made`, which is read in each round, and `heeded`, set when training stops.
     """
 
     before_iteration = False
@@ -113,7 +113,7 @@ class StopWhenAsked:
 
 
 class History:
-    """Record every metric of every round (data set -> metric -> values), and the number of rounds."""
+    """A callback that records each metric in each round (data set -> metric -> values), and the number of rounds."""
 
     before_iteration = False
     order = 20

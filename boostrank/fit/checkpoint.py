@@ -1,14 +1,14 @@
-"""Checkpoint: a callback that writes the state of a training between rounds, to resume with the same result.
+"""A callback that saves the training state between rounds, from which training can resume with the same result.
 
 The file is replaced atomically. It contains
 
     boostrank checkpoint 1
     SHA-256 of the rest of the file
-    one line of JSON: identity of the training, number of rounds, and the lengths of the following parts
-    the engine's model file of all rounds so far
-    the metrics of every round, and scores that the engine cannot recompute: float64, little endian
+    one line of JSON: the training's identity, the number of rounds, and the lengths of the following parts the engine's
+    model file of all rounds so far the metrics of every round, and the scores that the engine cannot recompute
+    (float64, little endian)
 
-Nothing is unpickled. The structure of the model is validated before an engine opens it.
+Nothing is unpickled. The model's structure is validated before an engine opens the model.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ _MOST_FOLDS = 100
 
 
 class Checkpoint:
-    """A callback that saves the state of a training periodically, to resume from it.
+    """A callback that saves the training state periodically, so that training can be resumed.
 
-    During training, the file is reserved: other trainings cannot use it. If a write fails (a full disk), a warning is
-    issued, the file is unchanged, and training continues.
+    During training, the file is reserved so that no other training can use it. If a write fails (a full disk), a
+    warning is issued, the file is unchanged, and training continues.
 
     Args:
         path: the file; its folder must exist.
-        every: rounds between writes; None writes only when `write` is called. A write costs the time to write the model
-            and 8 bytes per document.
-        resume: resume from the file if it exists.
+        every: number of rounds between writes; if None, the file is only written when `write` is called. A write takes
+            as long as writing the model and 8 bytes per document.
+        resume: whether to resume from the file if it exists.
 
     Attributes:
-        parts: checkpoints of the folds, with one file each.
-        failure: reason of the last write's failure; empty if it succeeded.
+        parts: the checkpoints for the folds, each with its own file.
+        failure: the reason why the last write failed, or an empty string if it succeeded.
 
     Raises:
-        InputError: at the start of the training: the file cannot be written, is damaged, belongs to another training
+        InputError: at the start of training, if the file cannot be written, is damaged, belongs to another training
             (the message lists the differences), or is in use by another process.
     """
 
@@ -87,10 +87,10 @@ class Checkpoint:
 
     @contextlib.contextmanager
     def reserved(self) -> Iterator[None]:
-        """Reserve the file while the block runs. May be nested; `boostrank.train` does so itself.
+        """Reserve the file while the block runs. Blocks can be nested, as `boostrank.train` also reserves the file.
 
         Raises:
-            InputError: another process uses it, or it cannot be written.
+            InputError: if another process uses the file, or if the file cannot be written.
         """
         check_writable(self.path)
         with contextlib.nullcontext() if self._reserved else reserved(self.path):
@@ -101,7 +101,7 @@ class Checkpoint:
                 self._reserved -= 1
 
     def begin(self, engine: Backend, identity: Mapping[str, Any]) -> Resumed | None:
-        """Return the state to resume from, or None for a new training. Called by `boostrank.train`.
+        """Return the state from which to resume, or None for a new training. `boostrank.train` calls this method.
 
         Args:
             identity: everything that the model depends on, as plain data.
@@ -132,7 +132,7 @@ class Checkpoint:
             self.try_to_write(env)
 
     def try_to_write(self, env: Any) -> None:
-        """Write, and warn instead of raising an error; only the first of consecutive failures warns."""
+        """Write the checkpoint, and warn instead of raising an error. Only the first of consecutive failures warns."""
         try:
             self.write(env)
         except TrainingError as error:
@@ -141,10 +141,10 @@ class Checkpoint:
             self._failures, self.failure = self._failures + 1, str(error)
 
     def write(self, env: Any) -> None:
-        """Write the current state, from a callback that runs after this one (`order` above 35).
+        """Write the current state. Only a callback that runs after this one (`order` above 35) can call this method.
 
         Raises:
-            TrainingError: the file could not be written; the old file is unchanged.
+            TrainingError: if the file could not be written. The old file is unchanged.
         """
         assert self._engine is not None, "called outside a training"
         snapshot = self._engine.snapshot(env.model)
@@ -176,29 +176,29 @@ class Checkpoint:
         self._holds, self.failure = rounds, ""
 
     def remove(self) -> None:
-        """Delete the files once the model is saved. Symbolic links stay, for the next training."""
+        """Delete the checkpoint files after the model has been saved. Symbolic links are kept for the next training."""
         for path in (self.path, *(part.path for part in self.parts)):
             if os.path.exists(path):
                 os.unlink(os.path.realpath(path))
 
     def of_fold(self, fold: int) -> Checkpoint:
-        """Create the checkpoint of a fold (from 0), in a separate file: `PATH.1` for fold 0."""
+        """Create the checkpoint for a fold, numbered from 0, in a separate file (`PATH.1` for fold 0)."""
         self.parts.append(Checkpoint(f"{self.path}.{fold + 1}", every=self.every, resume=self.resume))
         return self.parts[-1]
 
     @property
     def exists(self) -> bool:
-        """True if the file, or that of a fold, exists."""
+        """Whether the file or the file for any fold exists."""
         return any(os.path.exists(self.path + ending) for ending in ("", *(f".{k}" for k in range(1, _MOST_FOLDS))))
 
     @property
     def resumed_at(self) -> int | None:
-        """Rounds restored from the file, over all folds; None for a new training."""
+        """Number of rounds restored from the file over all folds, or None for a new training."""
         return sum(part.resumed_at or 0 for part in self.parts) or self._resumed_at
 
     @property
     def holds(self) -> int | None:
-        """Rounds of this training in the file, over all folds; None without a file."""
+        """Number of this training's rounds in the file over all folds, or None if there is no file."""
         return sum(part.holds or 0 for part in self.parts) or self._holds
 
     @property
@@ -208,7 +208,7 @@ class Checkpoint:
 
 
 def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
-    """Read a file; return the state, the identity of the training, and the number of rounds."""
+    """Read a checkpoint file and return its state, the training's identity, and the number of rounds."""
     data = read_file(Path(path))
     first, _, rest = data[:200].partition(b"\n")
     if not re.fullmatch(rb"%s\d{1,9}" % _MAGIC, first):
@@ -262,7 +262,7 @@ def _short(value: Any) -> str:
 
 
 def settings_of(callbacks: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the settings of callbacks that affect stopping or parameters, as plain data."""
+    """Return the callback settings that affect stopping or parameters, as plain data."""
     settings: list[dict[str, Any]] = []
     for callback in callbacks:
         inner = getattr(callback, "gated", callback)
@@ -277,7 +277,7 @@ def settings_of(callbacks: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | None = None) -> None:
-    """Save the model; if that fails, save it in another folder, so that hours of work are not lost."""
+    """Save the model, or save it in another folder if that fails, so that hours of work are not lost."""
     try:
         trained.save(path)
     except (TrainingError, MemoryError) as error:
@@ -293,7 +293,7 @@ def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | No
 
 @contextlib.contextmanager
 def keeping_rounds(path: str) -> Iterator[None]:
-    """Save the previous rounds next to the model's path if a gradient fails in the block."""
+    """If a gradient fails in the block, save a model with the previous rounds next to the model's path."""
     try:
         yield
     except TrainingError as error:
@@ -311,7 +311,7 @@ def keeping_rounds(path: str) -> Iterator[None]:
 
 
 def _rescued(trained: RankingModel, name: str) -> str | None:
-    """Save the model in a new folder in the temporary, working or home directory; return its path, or None."""
+    """Save the model in a new folder in the temporary, working or home directory, and return its path or None."""
     for parent in (None, os.curdir, os.path.expanduser("~")):
         with contextlib.suppress(OSError, TrainingError, MemoryError), contextlib.ExitStack() as undo:
             folder = tempfile.mkdtemp(prefix="boostrank-rescued-", dir=parent)

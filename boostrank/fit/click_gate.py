@@ -1,4 +1,4 @@
-"""Comparison of a ranker debiased by propensities with one of click counts, by clicks on held-out queries."""
+"""Comparison between a ranker debiased by propensities and one of click counts, using clicks on held-out queries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FEW = 20  # minimum number of held-out queries
 def copied_rows(valid: Sequence[str]) -> float:
     """Return the number of copies of the training rows that the gate holds in memory.
 
-    These are all documents shown, those for training, and both sides of the held-out queries if there are any.
+    The copies contain all documents shown, the documents for training, and both sides of the held-out queries, if any.
     """
     return 2.0 if valid else 3.0 - 1.0 / FOLDS
 
@@ -33,7 +33,7 @@ def tell_gate(found: ClickTraining, options: TrainOptions, rounds: int, *, estim
     """Train with and without propensities, and report which ranker the clicks on held-out queries prefer.
 
     Args:
-        estimated: the propensities were estimated from these clicks.
+        estimated: whether the propensities were estimated from these clicks.
     """
     data, log, sampled, tell = found.clicks.data, found.clicks.log, "", found.tell
     if data.on_disk:
@@ -76,10 +76,10 @@ def tell_gate(found: ClickTraining, options: TrainOptions, rounds: int, *, estim
     except (DataError, NothingToLearn) as error:  # click counts may be constant where gains are not
         tell(f"no gate: {error}")
         return
-    whose = "propensities of their own" if own else "the propensities of the training"
+    whose = "propensities of their own" if own else "the training propensities"
     tell(f"debiased against click counts, single trainings, on {where}{sampled}, by {whose}: {verdict}")
     if not found.clicks.holds:
-        tell("this comparison is not reliable, as clicks contradict the propensities of the training")
+        tell("this comparison is not reliable, as clicks contradict the training propensities")
     elif verdict.difference.high < 0.0:
         tell("DEBIASING HURTS HERE: clicks on held-out queries prefer the ranker trained on click counts")
     elif verdict.difference.low <= 0.0:

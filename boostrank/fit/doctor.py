@@ -1,4 +1,4 @@
-"""Checks of data with explanations, followed by the checks of training, so that both accept the same data."""
+"""Data checks with explanations, followed by the checks that training makes, so that both accept the same data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from boostrank.fit.train import resolve
 from boostrank.options import GOOD, TrainOptions
 
 MOST_CELLS = 2**24
-"""Maximum size of data (rows times features) that are read a second time for the checks of training."""
+"""Maximum data size (rows times features) for reading the data a second time to make the checks of training."""
 
 
 def doctor(
@@ -31,18 +31,18 @@ def doctor(
 ) -> Findings:
     """Find problems in ranking data, the most severe first.
 
-    Memory holds a few chunks of text, the first 4 million values, 24 bytes per row (briefly about 100) and 32 bytes per
-    feature. Only the first million features are checked individually.
+    The memory use is a few chunks of text, the first 4 million values, 24 bytes per row (briefly about 100) and 32
+    bytes per feature. Only the first million features are checked individually.
 
     Args:
-        files: training data: a path, a pattern, "-", a binary file object, or several of them as one data set.
-        valid, test: further data sets to check and compare: a path, or a sequence of sets, each like `files`.
-        gain: gain of the labels, as in training.
-        threads: threads of the reader; None for every available core.
-        options: see `boostrank.options.ReadOptions`; the same options as in training.
+        files: training data: a path, a pattern, "-", a binary file object, or several of these as one data set.
+        valid, test: other data sets to check and compare: a path, or a sequence of sets, each like `files`.
+        gain: the gain for each label, as in training.
+        threads: number of threads for reading; None for every available core.
+        options: the same reading options as in training; see `boostrank.options.ReadOptions`.
 
     Raises:
-        ParameterError: options that are out of range or contradict each other.
+        ParameterError: if options are out of range or contradict each other.
     """
     sets = [("train", files)]
     for role, later in (("valid", valid), ("test", test)):
@@ -55,7 +55,7 @@ def doctor(
 
 
 def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
-    """Add the error with which training refuses the data, if there is one and no finding is an error."""
+    """Add the error that training would raise for the data, if there is one and no finding is an error yet."""
     used = [one for one in profiles if one.role != "test"]
     cells = sum(one.n_rows * (one.top.top_id + 1) for one in used if one.parts)
     again = all(isinstance(one, str | os.PathLike) and os.path.isfile(one) for p in used for one in expand(p.files))

@@ -1,7 +1,7 @@
-"""Folds of whole queries: `each` trains without each fold, `train_folds` averages the models.
+"""Folds of whole queries. `each` trains a model without each fold, and `train_folds` averages the models.
 
-Each of K models stops on another fold, so their mean is trained on all queries (Breiman 1996, "Bagging predictors").
-`make selection` measures the gain.
+Each of the K models is stopped early on a different fold, so their mean is trained on all queries (Breiman 1996,
+"Bagging predictors"). `make selection` measures the improvement.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from boostrank.model.ranking_model import RankingModel
 FoldEnded = Callable[[int, Member, RankingModel], bool]
 """Called after each fold with its number, from 0; returns False to skip the remaining folds."""
 HELD_OUT = "held out"
-"""Name of a fold as validation set."""
+"""Name of a fold when it is the validation set."""
 
 
 def fold_numbers(
     data: RankingDataset, folds: int, seed: int, counted: npt.NDArray[np.bool_] | None = None
 ) -> Int64Array:
-    """Number the queries from 0 to Q - 1 at random, int64[Q]; modulo `folds`, these are the folds.
+    """Number the queries from 0 to Q - 1 at random, int64[Q], so that the numbers modulo `folds` are the folds.
 
     Args:
-        counted: bool[Q], queries included in the metric. If a fold would have fewer than two of them, they are
-            distributed first, to give each fold the same number. None treats all alike.
+        counted: bool[Q], the queries included in the metric. If a fold would have fewer than two of them, they are
+            distributed first, so that each fold gets the same number. With None, all queries are treated alike.
     """
     count = len(data.queries)
     if not 2 <= folds <= count:
-        raise ParameterError(f"folds={folds}: expected 2 to the number of training queries, {count}")
+        raise ParameterError(f"folds={folds} must be at least 2 and at most the number of training queries, {count}")
     if data.on_disk:
         raise DataError("rows on disk cannot be split into folds: read them into memory (--route memory)")
     numbers = np.random.default_rng(seed).permutation(count)
@@ -60,10 +60,10 @@ class Deal:
     """Assignment of a plan's training queries to folds.
 
     Args:
-        shares: data shared by the trainings: "starts" (bins and linear starts), "bins", or "" to copy the rows.
+        shares: the data that the trainings share: "starts" (bins and linear starts), "bins", or "" to copy the rows.
 
     Attributes:
-        fold: int64[Q], fold of each query.
+        fold: int64[Q], the fold of each query.
         count: number of folds.
     """
 
@@ -79,22 +79,22 @@ class Deal:
         self._made: dict[Any, CrossFitted] = {}
 
     def plan(self, plan: Plan, fold: int, *, watched: bool) -> Plan:
-        """Return the plan of a training without a fold; `watched` makes the fold its validation set."""
+        """Return a training plan that leaves out a fold. If `watched`, the fold is the validation set."""
         train_set = self._part(np.flatnonzero(self.fold != fold))
         valid = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),) if watched else ()
         fitted = None if self._starts is None else partial(self._start, fold)
         return replace(plan, train_set=train_set, valid=valid, measured=watched, fitted=fitted)
 
     def held_out(self, fold: int) -> RankingDataset:
-        """Copy the queries of a fold."""
+        """Return a copy of the queries in a fold."""
         return self._data.take(np.flatnonzero(self.fold == fold))
 
     def rows(self, fold: int) -> npt.NDArray[np.bool_]:
-        """Return a mask of the rows of a fold, bool[N]."""
+        """Return a mask of the rows in a fold, bool[N]."""
         return np.repeat(self.fold == fold, self._data.queries.sizes)
 
     def _start(self, fold: int, data: RankingDataset, gain: Gain, threads: int, limits: Limits) -> CrossFitted:
-        """Return the linear start without a fold, cached by gain and limits."""
+        """Return the linear start that leaves out a fold, cached by gain and limits."""
         assert self._starts is not None
         key = fold, gain, data.n_features, limits.direction.tobytes(), limits.unused
         if key not in self._made:
@@ -104,7 +104,7 @@ class Deal:
 
 @dataclass(frozen=True)
 class Variant:
-    """A training without a fold; `instead` replaces it if it fails."""
+    """A training that leaves out a fold. If it fails, `instead` replaces it."""
 
     name: Any
     plan: Plan
@@ -113,7 +113,7 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A model trained without a fold."""
+    """A model from a training that left out a fold."""
 
     fold: int
     variant: Variant
@@ -122,18 +122,18 @@ class Fitted:
 
     @cached_property
     def scores(self) -> Float64Array:
-        """Scores of the rows of the fold, float64[n]."""
+        """Scores of the rows in the fold, float64[n]."""
         return self.model.predict(self.held_out, threads=self.variant.plan.settings.threads)
 
 
 def each(
     plan: Plan, deal: Deal | None, variants: Callable[[Plan, int], Iterable[Variant]], *, watched: bool, folds: int = 0
 ) -> Iterator[Fitted]:
-    """Train every variant without each fold, one fold after another.
+    """Train every variant once for each fold, without the queries in that fold.
 
     Args:
-        deal: the folds; None to use the plan's validation set as the only fold.
-        folds: number of folds to leave out, from the first; 0 for all.
+        deal: assignment of queries to folds; if None, the plan's validation set is the only fold.
+        folds: number of folds to leave out, starting with the first fold; 0 for all folds.
     """
     for fold in range(1 if deal is None else folds or deal.count):
         if deal is None:
@@ -153,15 +153,16 @@ def each(
 
 
 def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
-    """Train each member of the recipe on the queries outside of its fold, and average the models.
+    """Train each member of the recipe on the queries outside its fold, and average the models.
 
-    Queries of validation sets are added to the folds. Each model stops on its fold. The seed increases by 1 per model.
-    Models of different members are scaled before averaging by the deviation of their scores within held-out queries.
-    Bins, and the quantiles of linear starts, are computed once from all rows, without their labels.
+    Queries in validation sets are added to the folds. Each model is stopped early on its fold. The seed increases by 1
+    for each model. Models from different members are scaled by the deviation of their scores within held-out queries
+    before they are averaged. Bins, and the quantiles of linear starts, are computed once from all rows, without their
+    labels.
 
     Returns:
-        The averaged model. `info["folds"]` holds the members, the rounds of each, and each metric over all held-out
-        queries, scored by the models trained without them.
+        The averaged model. `info["folds"]` contains the members, the number of rounds of each, and each metric over all
+        held-out queries, which were scored by the models trained without them.
     """
     joined, ends = _joined(plan)
     data, members, trees, seed = joined.train_set, plan.recipe.members, plan.options.max_trees, plan.seed
@@ -227,7 +228,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
 
 
 def _joined(plan: Plan) -> tuple[Plan, list[int]]:
-    """Append the validation queries to the training queries; return the plan and the end of each set's queries."""
+    """Append the validation queries to the training queries, and return the plan and the end of each set's queries."""
     data, ends = plan.train_set, [len(plan.train_set.queries)]
     for one in plan.others:
         data = data.joined(one.like(plan.train_set))
@@ -236,7 +237,7 @@ def _joined(plan: Plan) -> tuple[Plan, list[int]]:
 
 
 def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, Any]:
-    """Return the weighted mean over the included queries, with its 95% interval."""
+    """Return the weighted mean over the included queries and its 95% interval."""
     counted = np.isfinite(per_query)
     if not counted.any():
         return {"value": None, "low": None, "high": None, "queries": 0}

@@ -1,4 +1,4 @@
-"""Gradient and metrics of a round, ours or a user's, validated and timed."""
+"""The gradient and the metrics in each round, both built-in and user-defined, with validation and timing."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _STANDSTILL_ROUNDS = 3
 
 
 class GuardedGradient:
-    """Compute a valid gradient and hessian from (scores, engine's data set, round).
+    """A function that computes a valid gradient and Hessian from (scores, engine's data set, round).
 
     Args:
-        bound: our objective, or None with `function`.
-        function: a user's objective, from (scores, engine's data set).
+        bound: one of boostrank's objectives, or None if `function` is given.
+        function: a user-defined objective, called with (scores, engine's data set).
     """
 
     def __init__(self, bound: BoundObjective | None, function: Any = None, all_reduce: AllReduce = alone) -> None:
@@ -49,7 +49,7 @@ class GuardedGradient:
             self.seconds += time.perf_counter() - started
 
     def evaluate(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> Gradient:
-        """Evaluate our objective, unscaled; not available for a user's function."""
+        """Evaluate boostrank's objective without scaling; not available for a user-defined function."""
         started = time.perf_counter()
         assert self._bound is not None
         found = self._bound.evaluate(scores, round)
@@ -86,7 +86,7 @@ class GuardedGradient:
 
 
 def required_names(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the positional arguments without a default; none for compiled code."""
+    """Return the names of a function's positional arguments without a default, or none for compiled code."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -96,9 +96,9 @@ def required_names(function: Callable[..., Any]) -> list[str]:
 
 
 def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]], what: str) -> Any:
-    """Convert a function to (scores, data set), from that form or LGBMRanker's.
+    """Convert a function with either the arguments (scores, data set) or those of LGBMRanker to the former.
 
-    The latter is (y_true, y_pred), optionally with `weight` and `group` (sizes of queries) by these names.
+    LGBMRanker passes (y_true, y_pred), and optionally `weight` and `group` (query sizes), by these names.
     """
     names = required_names(function)
     if len(names) <= 2 and names[:1] != ["y_true"]:
@@ -133,16 +133,16 @@ def _checked(result: Any, documents: int, round: int) -> tuple[npt.NDArray[np.fl
 
 
 Results = list[tuple[str, float, bool]]
-"""(name, value, higher is better)."""
+"""Result of a metric: its name, its value, and whether higher is better."""
 
 
 class RoundMetrics:
-    """Compute results from (scores, engine's data set).
+    """A function that computes the metrics from (scores, engine's data set).
 
     Args:
-        labels_of: returns labels and queries of an engine's data set.
+        labels_of: function that returns the labels and queries of an engine's data set.
         functions: user-defined functions, each returning one result or a list.
-        all_reduce: sums over workers, each of which has some of the queries.
+        all_reduce: function that sums over the workers, each of which has some of the queries.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class RoundMetrics:
         return results
 
     def values(self, scores: npt.NDArray[np.float64], dataset: Any) -> dict[str, float]:
-        """Return our metrics; over workers, from sums of values and of weights."""
+        """Return the values of boostrank's metrics. With several workers, sums of values and weights are exchanged."""
         if self._all_reduce is alone:
             return self.bound(dataset).values(scores)
         rows = self._labels_of(dataset)[0].size  # an engine may need a row where there is none
@@ -190,11 +190,11 @@ class RoundMetrics:
         total = self._all_reduce(np.array(list(sums.values())).reshape(-1)).reshape(-1, 2)
         for name, weight in zip(sums, total[:, 1], strict=True):
             if not weight:
-                raise DataError(f"{name}: no query of any worker counts; {self._conventions.describe()}")
+                raise DataError(f"{name}: no query on any worker is included; {self._conventions.describe()}")
         return {name: float(value / weight) for name, (value, weight) in zip(sums, total, strict=True)}
 
     def bound(self, dataset: Any) -> BoundMetrics:
-        """Return our metrics bound to the data set; see `BoundMetrics`."""
+        """Return boostrank's metrics bound to the data set; see `BoundMetrics`."""
         if id(dataset) not in self._bound:
             labels, queries = self._labels_of(dataset)
             self._bound[id(dataset)] = BoundMetrics(

@@ -1,4 +1,4 @@
-"""Sort the dictionary `params` of `lgb.train` by consumer: objective, engine, metrics, early stopping."""
+"""Split the dictionary `params`, as in `lgb.train`, between the objective, the engine, metrics and early stopping."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ GAIN_NAMES, _METRIC, _EVAL_AT, _THREADS = map(_names, ("gain", "metrics", "eval_
 SEED_NAMES = (SEED.name, *SEED.aliases)
 _MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping")
 AUTO_START, LINEAR_START = "auto", "linear"
-"""Values of `start`: a linear start if the objective is `auto`, or always."""
+"""Values of `start` for a linear start if the objective is `auto`, and for a linear start in any case."""
 _EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": "linear"}
 """XGBoost's `ndcg_exp_gain` -> gain."""
 _LISTED = 4
@@ -48,17 +48,17 @@ _NORMS = ("norm_distance", "norm_query")
 
 @dataclass(frozen=True)
 class TrainingParameters:
-    """Training parameters by consumer.
+    """Training parameters, grouped by what they affect.
 
     Args:
-        objective: our objective, or None with `native_objective` or `function`.
-        native_objective: an objective of the engine ("lightgbm:lambdarank" -> "lambdarank").
-        function: a user's function, as in `lgb.train`.
-        stopping_rounds: patience of early stopping, 0 for none.
-        min_delta: smallest improvement that counts for early stopping.
-        metrics: canonical metric names with cut-offs, possibly none.
-        threads: None for every available core.
-        gain: gain of a label, for metrics whose conventions do not set it.
+        objective: one of boostrank's objectives, or None if `native_objective` or `function` is given.
+        native_objective: one of the engine's own objectives ("lightgbm:lambdarank" -> "lambdarank").
+        function: a user-defined function, as in `lgb.train`.
+        stopping_rounds: patience for early stopping, or 0 for no early stopping.
+        min_delta: minimum change that qualifies as an improvement for early stopping.
+        metrics: canonical metric names with cut-offs, possibly empty.
+        threads: number of threads; None for every available core.
+        gain: gain for each label, used in metrics whose conventions do not set it.
     """
 
     objective: TrainingObjective | None
@@ -74,7 +74,7 @@ class TrainingParameters:
 
 
 def headline(metrics: Sequence[str]) -> str | None:
-    """Return the metric for progress and early stopping: the first one, at its largest cut-off.
+    """Return the metric for progress and early stopping, which is the first one at its largest cut-off.
 
     With the usual `eval_at` of 1,3,5,10, the first cut-off is the noisiest.
     """
@@ -83,25 +83,25 @@ def headline(metrics: Sequence[str]) -> str | None:
 
 
 def default_objective(backend: str) -> str:
-    """Return the default objective of an engine."""
+    """Return the default objective for an engine."""
     engine = ENGINES.get(backend)
     return (engine and engine.default_objective) or DEFAULT_OBJECTIVE
 
 
 def is_auto(params: Mapping[str, Any] | None, backend: str) -> bool:
-    """Return True if the objective is `auto`, given or by default."""
+    """Return True if the objective is `auto`, either explicitly or by default."""
     chosen = next((value for name, value in (params or {}).items() if name in OBJECTIVE_NAMES), None)
     return str(default_objective(backend) if chosen is None else chosen).strip().lower() == "auto"
 
 
 def drops_trees(engine: Backend, given: Mapping[str, Any]) -> bool:
-    """Return True for dart, which does not support early stopping: later rounds rescale earlier trees."""
+    """Return True for dart, which does not support early stopping because later rounds rescale earlier trees."""
     named = engine.params.named(given)
     return "dart" in (named.get("boosting"), named.get("booster"))
 
 
 def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend: Backend) -> TrainingParameters:
-    """Sort `params`. Names and aliases are LightGBM's, plus those of the objective."""
+    """Split `params`. The accepted names and aliases are those of LightGBM and of the objective."""
     rest = dict(params or {})
     if (exp_gain := rest.pop("ndcg_exp_gain", None)) is not None:
         named = _EXP_GAIN.get(str(exp_gain).lower(), "")
@@ -149,7 +149,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
 def _objective(
     chosen: Any, rest: dict[str, Any], threads: int | None, backend: Backend
 ) -> tuple[TrainingObjective, tuple[Param, ...]]:
-    """Create our objective, and remove its parameters from `rest`; return it with the parameters that it accepts."""
+    """Create the objective and remove its parameters from `rest`. Return it with the parameters that it accepts."""
     if isinstance(chosen, TrainingObjective):
         known = [*OPTIONS, *MIXTURE_PARAMS, *(p for part in chosen.parts for p in part.spec.params)]
         own = [name for name in rest if _of_objective_alone(name, known) or name in GAIN_NAMES]
@@ -182,13 +182,13 @@ def _objective(
 
 
 def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
-    """Return True for parameters of the objective, except the seed, which trees share."""
+    """Return True for parameters that only the objective uses. The seed also affects the trees."""
     param = find_param(name, params)
     return param is not None and param is not SEED
 
 
 def _check_near_misses(rest: Mapping[str, Any], objective: str, takes: tuple[Param, ...], backend: Backend) -> None:
-    """Refuse misspelt parameters of the objective among the engine's."""
+    """Refuse engine parameters that are misspelt names of objective parameters."""
     for name in rest:
         try:
             backend.params.check({name: rest[name]})
@@ -213,7 +213,7 @@ def _is_ours(name: str) -> bool:
 
 
 def pop_param(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
-    """Remove a parameter, under any of its names, and return its value."""
+    """Remove a parameter, given under any of its names, and return its value."""
     given = [name for name in names if name in params]
     if len(given) > 1:
         raise ParameterError(f"{given[0]!r} and {given[1]!r} are the same parameter")
@@ -231,7 +231,7 @@ def _whole(value: Any, name: str, low: int) -> int:
 
 
 def metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
-    """Combine metrics and cut-offs: `ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`. Names with a cut-off keep it."""
+    """Combine metrics and cut-offs: `ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`. Cut-offs in a name are kept."""
     if not isinstance(metric, str | Iterable | None):
         raise ParameterError(f"metric={metric!r}: expected a name such as ndcg or ndcg@10, or a list of names")
     names = metric.split(",") if isinstance(metric, str) else list(metric or [])
@@ -252,7 +252,7 @@ def metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
 
 
 def say_left_out(data: RankingDataset, what: str) -> None:
-    """Warn that the categorical features of a data set are ignored."""
+    """Warn that categorical features in a data set are ignored."""
     if data.categorical:
         listed = ", ".join(repr(data.feature_names[i]) for i in data.categorical[:_LISTED])
         more = f" and {len(data.categorical) - _LISTED} more" if len(data.categorical) > _LISTED else ""

@@ -1,4 +1,4 @@
-"""Plan of a training, which `fit.train.resolve` creates from options and data."""
+"""A training plan, which `fit.train.resolve` creates from options and data."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Peers:
     """Workers that train one model together.
 
     Args:
-        rank: rank of this process, from 0.
-        all_reduce: sums arrays over all workers; each worker must call it, in the same order.
+        rank: rank of this process, starting from 0.
+        all_reduce: function that sums arrays over all workers. All workers must call it in the same order.
     """
 
     rank: int = 0
@@ -35,17 +35,17 @@ class Peers:
 
 
 ALONE = Peers()
-"""Peers of a training on a single worker."""
+"""The peers for training on a single worker."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """A training in an average over folds.
+    """One of the trainings whose models are averaged over folds.
 
     Args:
         objective, start: as in `boostrank.train`; None keeps the given objective.
         begins_linear: with start="auto", use a linear start if possible, for any objective.
-        rounds: maximum number of rounds, and the length of schedules; None for the recipe's.
+        rounds: maximum number of rounds and length of schedules; None for the number in the recipe.
     """
 
     objective: Any = None
@@ -56,7 +56,7 @@ class Member:
     rounds: int | None = None
 
     def over(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the given parameters, updated with those of the member."""
+        """Return the given parameters, updated with the member's parameters."""
         objective = {} if self.objective is None else {"objective": self.objective}
         return {**params, **self.trees, **self.params, **objective}
 
@@ -65,7 +65,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """Name for tables: `auto, random splits`."""
+        """Name in tables, such as `auto, random splits`."""
         words = [str(self.objective or "as given")]
         words += ["linear start"] if self.begins_linear and self.start == AUTO_START else []
         return ", ".join(words + (["random splits"] if self.trees else []))
@@ -73,13 +73,13 @@ class Member:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A preset applied to given data.
+    """A preset that was applied to a data set.
 
     Args:
-        trees: parameters of the engine that replace its defaults.
-        patience: patience of early stopping; 0 for none or the given one.
-        folds: number of folds, of which each member leaves out another; 0 for a single training on all queries.
-        note: reason for a single training in place of folds, or empty.
+        trees: engine parameters that replace the engine's defaults.
+        patience: patience for early stopping; 0 for no early stopping or the given patience.
+        folds: number of folds. Each member leaves out a different fold. 0 for a single training on all queries.
+        note: the reason why a single training replaces folds, or an empty string.
     """
 
     preset: str = PLAIN
@@ -92,7 +92,7 @@ class Recipe:
 
     @property
     def words(self) -> str:
-        """One-line summary: `quality good: 4 folds; learning_rate=0.05, num_leaves=15; 1,000 rounds at most, ...`."""
+        """A one-line summary: `quality good: 4 folds; learning_rate=0.05, num_leaves=15; 1,000 rounds at most, ...`."""
         trees = ", ".join(f"{name}={value:g}" for name, value in self.trees.items()) or "trees as given"
         parts = [self.members[0].name] if self.members[0].objective else []
         if self.folds:
@@ -104,12 +104,12 @@ class Recipe:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draft:
-    """Training parameters without data.
+    """Training parameters that have not been applied to data yet.
 
     Args:
-        options: options as given.
-        params: as in `boostrank.train`; `fit.train.resolve` handles those that name columns.
-        rounds: boosting rounds, unless `params` set them.
+        options: the options as the user passed them.
+        params: as in `boostrank.train`; `fit.train.resolve` handles parameters that name columns.
+        rounds: number of boosting rounds, unless it is set in `params`.
     """
 
     options: TrainOptions
@@ -119,12 +119,12 @@ class Draft:
 
     @cached_property
     def settings(self) -> TrainingParameters:
-        """Parameters by consumer."""
+        """Parameters, grouped by what they affect."""
         return split_params(self.params, self.rounds, self.engine)
 
     @property
     def metric(self) -> str | None:
-        """Metric for early stopping; None without metrics."""
+        """Metric for early stopping, or None if there are no metrics."""
         return headline(self.settings.metrics)
 
     @property
@@ -145,18 +145,18 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Plan(Draft):
-    """A training.
+    """The plan for a training run.
 
     Args:
-        train_set: training set; its labels are gains if the gain is an expression.
-        valid: names and data sets to evaluate each round; may include `train_set`.
-        record: parameters for the model's record; None for `params`.
+        train_set: the training set, whose labels are gains if the gain is an expression.
+        valid: names and data sets to evaluate in each round, which may include `train_set`.
+        record: parameters to store in the model's record; None for `params`.
         begins_linear: with start="auto", use a linear start if possible, for any objective.
-        earlier: model to continue.
-        recipe: a single training, or members on folds.
-        fitted: creates the linear start; None for `cross_fit.cross_fitted`.
-        at_once: allow early stopping before a changing objective has settled.
-        peers: workers that train together, each on its own queries.
+        earlier: the model to continue.
+        recipe: the recipe for a single training or for members on folds.
+        fitted: function that creates the linear start; None for `cross_fit.cross_fitted`.
+        at_once: whether to allow early stopping before a changing objective has settled.
+        peers: the workers that train together, each on its own queries.
     """
 
     train_set: RankingDataset
@@ -172,17 +172,17 @@ class Plan(Draft):
 
     @cached_property
     def rules(self) -> Conventions:
-        """Conventions of the metrics."""
+        """Conventions for the metrics."""
         given = self.options.conventions
         found = Conventions.of(given, self.settings.gain if given is None else None)
         return found if self.train_set.gain is None else replace(found, gain="linear")
 
     @cached_property
     def within(self) -> WithinQuery | None:
-        """Requested columns within queries; None for none, or those of `earlier`."""
+        """Requested columns within queries; None for no columns, or for the columns of `earlier`."""
         return WithinQuery.given(self.options.within_query, self.options.of)
 
     @property
     def others(self) -> tuple[RankingDataset, ...]:
-        """Validation sets except the training set."""
+        """Validation sets, without the training set."""
         return tuple(data for _, data in self.valid if data is not self.train_set)

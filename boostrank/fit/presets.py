@@ -1,8 +1,8 @@
-"""Presets: default trees, rounds, folds and objectives, with the evidence for each rule.
+"""Presets for trees, rounds, folds and objectives, with the evidence for each rule.
 
 `quick` trains once, with trees suited to the data. `good` trains a different member on each fold and averages the
-models with equal weights. Averaging different models gains more than choosing among them: on eight data sets, plain
-folds were level with or above a race among candidates, in a tenth of the time (`experiments/defaults`).
+models with equal weights. Averaging different models helps more than choosing among them. On eight data sets, plain
+folds were at least as good as a race among candidates, in a tenth of the time (`experiments/defaults`).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from boostrank.objective.mixture import accepted_params
 from boostrank.options import DEFAULT_ROUNDS, GOOD, PLAIN
 
 MANY_QUERIES = 1_000
-"""Number of queries from which trees have 31 leaves in place of 15 (`experiments/defaults`: 60 to 3,300 queries)."""
+"""Minimum number of queries for trees with 31 instead of 15 leaves (`experiments/defaults`: 60 to 3,300 queries)."""
 LARGE = 4_000_000
-"""Rows x features above which data are large: LambdaRank, all features in every tree, more patience, fewer folds.
+"""Rows x features above which data are large and get LambdaRank, all features per tree, more patience and fewer folds.
 
-With interactions in the truth, half of the features costs up to .04 NDCG@10 and XE-NDCG .005; with a smooth truth,
-neither gains. More than 31 leaves gain nothing up to a million rows (`experiments/large`)."""
+If the truth has interactions, half of the features costs up to .04 NDCG@10, and XE-NDCG costs .005. Neither helps if it
+is smooth. More than 31 leaves do not help up to a million rows (`experiments/large`)."""
 FEW_ROWS = 400
-"""Rows below which a leaf needs a twentieth of them."""
+"""Number of rows below which the minimum rows in a leaf are a twentieth of all rows."""
 _TOO_FEW_ROWS = 40
-"""Rows below which LightGBM's 20 rows per leaf allow no split."""
+"""Number of rows below which LightGBM's minimum of 20 rows per leaf allows no split."""
 ROUNDS = 1_000
 """Maximum number of rounds with early stopping."""
 FOLDS, FOLDS_OF_LARGE = 4, 3
@@ -49,19 +49,19 @@ _AUTO, _LAMBDARANK = Member("auto"), Member("lambdarank", begins_linear=True)
 _REG_SHF = Member("reg-shf-sdcg", params=_REG, rounds=400)
 _REG_LINEAR = replace(_REG_SHF, begins_linear=True)
 FEW_MEMBERS = (_AUTO, _REG_LINEAR, replace(_AUTO, trees=_RANDOM), _REG_SHF)
-"""Members below `MANY_QUERIES`: four different models, as few queries cannot choose among them."""
+"""Members below `MANY_QUERIES`: four different models, because few queries are not enough to choose among them."""
 MANY_MEMBERS = (_LAMBDARANK, _REG_LINEAR, replace(_LAMBDARANK, trees=_RANDOM), _AUTO)
-"""Members from `MANY_QUERIES`: trees without a linear start lower the average. LambdaRank is level with `auto`, in
-three quarters of the time."""
+"""Members for at least `MANY_QUERIES`. Trees without a linear start make the average worse. LambdaRank is as good as
+`auto` in three quarters of the time."""
 LARGE_MEMBERS = (_LAMBDARANK, _LAMBDARANK)
-"""Members for large data, on two of three folds: .017 [.013, .021] above LightGBM with interactions in the truth, .003
-[.000, .006] with a smooth truth. `auto` as the second member has .004 and .001 less, others less still
-(`experiments/large`)."""
+"""Members for large data, on two of three folds. They are .017 [.013, .021] above LightGBM if the truth has
+interactions, and .003 [.000, .006] if it is smooth. With `auto` as the second member, they are .004 and .001 lower, and
+lower still with others (`experiments/large`)."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Size of the training data: numbers of rows, queries and features (for wide sparse data, those that occur)."""
+    """Number of rows, queries and features in the training data. Wide sparse data only count features that occur."""
 
     rows: int
     queries: int
@@ -76,12 +76,12 @@ class Sizes:
 
     @property
     def are_large(self) -> bool:
-        """True if the rules for large data apply."""
+        """Whether the rules for large data apply."""
         return self.rows * self.features > LARGE
 
 
 def occurring_columns(data: RankingDataset) -> Int64Array | None:
-    """Return the columns that occur in some row, ascending; None if most do, or the data are not sparse."""
+    """Return the columns that occur in some row, in ascending order, or None if most do or the data are not sparse."""
     if not sparse.issparse(data.features):
         return None
     used = np.flatnonzero(np.bincount(data.features.indices, minlength=data.n_features))
@@ -91,7 +91,7 @@ def occurring_columns(data: RankingDataset) -> Int64Array | None:
 def choose_recipe(plan: Plan) -> Recipe:
     """Apply a preset to a plan.
 
-    Folds use the queries of all sets; a single training stops on the first validation set.
+    Folds use the queries in all data sets. A single training is stopped early on the first validation set.
     """
     engine, checked, train_set, valid_sets = plan.engine, plan.settings, plan.train_set, plan.others
     quality, folds = plan.options.quality or PLAIN, plan.options.folds
@@ -130,7 +130,7 @@ def choose_recipe(plan: Plan) -> Recipe:
 
 
 def _check_folds(plan: Plan) -> None:
-    """Refuse a training that cannot be stopped early, averaged or split."""
+    """Raise an error if training cannot be stopped early, averaged or split into folds."""
     engine = plan.engine
     if not engine.format.averages:
         raise ParameterError(f"folds: models of {engine.name} cannot be averaged: use quality='plain', no folds")
@@ -141,7 +141,7 @@ def _check_folds(plan: Plan) -> None:
 
 
 def _members(listed: tuple[Member, ...], plan: Plan) -> tuple[Member, ...]:
-    """Apply the options to the members of a preset; a given objective or parameter takes precedence."""
+    """Apply the options to a preset's members. A given objective or parameter takes precedence."""
     engine, params, start = plan.engine, plan.params, plan.options.start
     found: list[Member] = []
     for one in listed:
@@ -177,12 +177,12 @@ def unfit(data: RankingDataset) -> str:
 def suited(
     engine: Backend, sizes: Sizes, rounds: int | None, given: Mapping[str, Any], on_folds: bool = False
 ) -> dict[str, Any]:
-    """Return suitable parameters of trees, without those that are given.
+    """Return suitable tree parameters, except those that are given.
 
     Args:
-        rounds: number of rounds; None if determined by early stopping.
-        on_folds: models of folds are averaged. With many queries, a learning rate of .1 then ranks as well in half of
-            the time. On large data, .05 would not converge within `ROUNDS`.
+        rounds: number of rounds, or None if it is determined by early stopping.
+        on_folds: whether models from several folds are averaged. In that case, with many queries, a learning rate of .1
+            ranks as well in half of the time. On large data, .05 would not converge within `ROUNDS`.
     """
     if not engine.grows_trees:
         return {}
@@ -202,7 +202,7 @@ def _few_in_leaf(rows: int) -> dict[str, Any]:
 
 
 def _not_given(engine: Backend, suggested: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the suggested parameters that the engine supports and that are not given under any name."""
+    """Return the suggested parameters that the engine supports and that are not given under any of their names."""
     known, found = engine.params.named(given), dict[str, Any]()
     for name, value in suggested.items():
         try:
@@ -215,10 +215,10 @@ def _not_given(engine: Backend, suggested: Mapping[str, Any], given: Mapping[str
 
 
 def patience(queries: int, sizes: Sizes) -> int:
-    """Return the patience of early stopping for a single training.
+    """Return the patience for early stopping of a single training.
 
-    The mean over few queries varies by more than the gain of a round. Averaged models on folds of small data need less
-    patience. On large data with interactions, the curve rises slowly: 100 rounds gain .008 NDCG@10 over 50
-    (`experiments/large`).
+    A mean over few queries varies by more than the improvement in a round. Averaged models on folds of small data need
+    less patience. On large data with interactions, the learning curve rises slowly, and a patience of 100 rounds is
+    .008 NDCG@10 better than 50 (`experiments/large`).
     """
     return PATIENCE if queries >= MANY_QUERIES // 4 and not sizes.are_large else 2 * PATIENCE

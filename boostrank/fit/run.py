@@ -1,4 +1,4 @@
-"""A single training: engine, objective, metrics, early stopping, linear start and checkpoint."""
+"""A single training with its engine, objective, metrics, early stopping, linear start and checkpoint."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from boostrank.objective.description import TrainingObjective
 from boostrank.records import DataRecord, ModelInfo, jsonable
 
 _SEEDS_APART = 1 << 42
-"""Larger than any usual seed, and different from the seeds that `kernels.options` derives from it."""
+"""Seed offset that is larger than any usual seed, and differs from the seeds that `kernels.options` derives from it."""
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
 
@@ -73,7 +73,7 @@ def run(plan: Plan) -> RankingModel:
             one.begins(info)
 
     def finished(booster: Any, best: int) -> RankingModel:
-        """Return the model of a trained booster; `best` is the best number of rounds, 0 for all."""
+        """Return the model for a trained booster, where `best` is the best number of rounds, or 0 for all rounds."""
         stats = None if gradient is None else gradient.stats
         summary = TrainingSummary(
             rows=plan.train_set.n_documents,
@@ -127,7 +127,7 @@ def run(plan: Plan) -> RankingModel:
 
 
 def check(plan: Plan) -> None:
-    """Check the data as `run` does, without training."""
+    """Make the same checks of the data as `run`, without training."""
     ready = _prepared(plan)
     with _engine_errors(plan.engine, ready.train_set):
         plan.engine.check(_native(ready, plan.engine)[0], ready.given.engine)
@@ -148,12 +148,12 @@ class _Prepared:
 
     @property
     def rows(self) -> list[RankingDataset]:
-        """Training set, followed by the validation sets."""
+        """The training set, followed by the validation sets."""
         return [self.train_set, *(data for _, data in self.valid)]
 
 
 def _prepared(plan: Plan) -> _Prepared:
-    """Resolve everything that depends on the features: limits, columns within queries, the start."""
+    """Determine everything that depends on the features, which is limits, columns within queries, and the start."""
     engine, data, names = plan.engine, plan.train_set, plan.train_set.feature_names
     params = engine.params.of_columns(plan.settings.engine, names, codes=data.categorical)
     limits_of(engine, params, names, data)  # validates the parameters, also without a start
@@ -201,7 +201,7 @@ def _prepared(plan: Plan) -> _Prepared:
 
 
 def _reseeded(objective: TrainingObjective, shift: int) -> TrainingObjective:
-    """Copy the objective, with other random numbers."""
+    """Return a copy of the objective with different random numbers."""
     objective = copy.deepcopy(objective)
     for part in objective.parts:
         for values in (part.params, part.options):
@@ -211,7 +211,7 @@ def _reseeded(objective: TrainingObjective, shift: int) -> TrainingObjective:
 
 
 def _native(ready: _Prepared, engine: Backend) -> tuple[Any, list[tuple[str, Any]]]:
-    """Convert the training set and the validation sets for the engine."""
+    """Convert the training and validation sets for the engine."""
     given = ready.given
     convert = partial(engine.dataset, params=given.engine, weights=given.native_objective is not None)
     train = convert(ready.train_set, reference=None)
@@ -236,7 +236,7 @@ def _engine_errors(engine: Backend, train_set: RankingDataset) -> Iterator[None]
 
 
 def _booster_to_continue(plan: Plan) -> Any:
-    """Return the booster to continue, truncated to the rounds used in prediction; None if there is none."""
+    """Return the booster to continue, truncated to the rounds used in prediction, or None if there is none."""
     model, engine = plan.earlier, plan.engine
     if model is None:
         return None
@@ -249,7 +249,7 @@ def _booster_to_continue(plan: Plan) -> Any:
 
 
 def _columns_within(plan: Plan, booster: Any, params: dict[str, Any]) -> WithinColumns | None:
-    """Return the requested columns within queries, or those of the continued model."""
+    """Return the requested columns within queries, or the columns of the continued model."""
     asked, data, names = plan.within, plan.train_set, plan.train_set.feature_names
     before = None if plan.earlier is None else plan.earlier.within_query
     if asked is None:
@@ -268,7 +268,7 @@ def _columns_within(plan: Plan, booster: Any, params: dict[str, Any]) -> WithinC
 def _stopping(
     plan: Plan, ready: _Prepared, valid: Sequence[tuple[str, Any]], native_train: Any
 ) -> tuple[Callback | None, list[Callback]]:
-    """Return our early stopping, if requested by parameter, and the user's callbacks.
+    """Return boostrank's early stopping, if a parameter requests it, and the user's callbacks.
 
     Callbacks that stop are disabled until the objective has settled.
     """
@@ -305,7 +305,7 @@ _INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
 
 
 def _info(plan: Plan, ready: _Prepared) -> ModelInfo:
-    """Return the record of the model, without values that change between runs: equal trainings give equal bytes."""
+    """Return the model's record without values that change between runs, so that equal trainings give equal bytes."""
     record = plan.params if plan.record is None else plan.record
     return ModelInfo(
         backend=plan.engine.name,
@@ -322,7 +322,7 @@ def _info(plan: Plan, ready: _Prepared) -> ModelInfo:
 
 
 def describe_data(train_set: RankingDataset) -> DataRecord:
-    """Create the record of the training set for the sidecar."""
+    """Create the description of the training set that the sidecar stores."""
     options = dict(train_set.provenance.options)
     data: DataRecord = {
         "rows": train_set.n_documents,
@@ -350,7 +350,7 @@ def _described(engine: Backend, ready: _Prepared) -> dict[str, Any]:
 
 
 def _identity(plan: Plan, ready: _Prepared, callbacks: Sequence[Any]) -> dict[str, Any]:
-    """Return everything that the bytes of a model depend on, as plain data, for its checkpoint."""
+    """Return everything that determines a model's bytes, as plain data, for its checkpoint."""
     given, train_set = ready.given, plan.train_set
     reason = plan.engine.params.unresumable(given.engine, given.native_objective)
     if reason:

@@ -1,6 +1,6 @@
-"""Training: `train` follows `lgb.train`, with objectives over whole queries and our metrics.
+"""Training. `train` follows `lgb.train`, with objectives over whole queries and boostrank's own metrics.
 
-Every training is `fit(resolve(options, data))`: `resolve` validates and makes all choices, and `fit` trains.
+Every training is `fit(resolve(options, data))`, where `resolve` validates and makes all choices, and `fit` trains.
 """
 
 from __future__ import annotations
@@ -52,47 +52,47 @@ def train(
     """Train a ranker. The signature follows `lgb.train`.
 
     Args:
-        params: LightGBM's parameter names and aliases, on either backend, plus those of the objective:
-            `{"objective": "shf-sdcg", "sigma": 0.5, "learning_rate": 0.1}`. `objective` may be a name (see
-            `boostrank objectives`), an `Objective`, a callable as in `lgb.train`, or an engine's own objective such as
-            "lightgbm:lambdarank" or "xgboost:rank:ndcg". `metric` and `eval_at` select our metrics.
-        train_set: `RankingDataset`. A `lgb.Dataset` with group is copied, if it still holds its rows.
-        num_boost_round: number of rounds; None for 100. Schedules that span the training span these, plus those of
-            `init_model`.
-        valid_sets: data sets to evaluate each round; may include `train_set`. With folds, their queries join the folds.
-        valid_names: names for the log; `valid_0`, ... by default, and "training" for the training set.
+        params: LightGBM's parameter names and aliases, on either backend, and the objective's parameters:
+            `{"objective": "shf-sdcg", "sigma": 0.5, "learning_rate": 0.1}`. `objective` may be a name (see `boostrank
+            objectives`), an `Objective`, a callable as in `lgb.train`, or an engine's own objective such as
+            "lightgbm:lambdarank" or "xgboost:rank:ndcg". `metric` and `eval_at` select boostrank's metrics.
+        train_set: `RankingDataset`. An `lgb.Dataset` with groups is copied if it still has its rows.
+        num_boost_round: number of rounds; None for 100. Schedules over the whole training cover these rounds and the
+            rounds of `init_model`.
+        valid_sets: data sets to evaluate in each round. May include `train_set`. Any folds also contain their queries.
+        valid_names: names for the log. The default is `valid_0`, ..., and "training" for the training set.
         feval: one function or a list, (scores, engine's data set) -> (name, value, higher is better) or a list.
         init_model: path, booster, fitted ranker or RankingModel to continue from its best round. Its objective is kept
-            unless `params` sets another.
-        keep_training_booster: only False; `init_model` continues a training.
-        callbacks: LightGBM's (on either backend), ours, or any callable that takes a `CallbackEnv`. Called in every
-            fold.
-        backend: "lightgbm", "xgboost", or "linear": scores X w, where a round is a step of the optimiser and the
+            unless `params` sets another one.
+        keep_training_booster: must be False. Use `init_model` to continue training.
+        callbacks: callbacks from LightGBM (on either backend) or boostrank, or any callable that takes a `CallbackEnv`.
+            They are called in every fold.
+        backend: "lightgbm", "xgboost", or "linear" for scores X w, where each round is an optimiser step and the
             parameters are those in `boostrank.engines.linear.adapter.PARAMS`.
-        conventions: treatment of gains, ties and empty queries in metrics; a `Conventions`, or the name of a preset. By
-            default, the objective's gain, the mean over tie orders, and no queries without relevant documents.
-        checkpoint: a `Checkpoint`: saves the state of the training periodically, and resumes from it (`resume=True`)
-            with a byte-identical result. Callable objectives and callbacks that change parameters must be pure
-            functions. Each fold has its own file.
-        within_query: adds per-query features such as rank and z-score: a `WithinQuery`, or its kinds, as in
-            "rank,zscore". The model computes them itself, and a continued model keeps its own.
+        conventions: treatment of gains, ties and empty queries in metrics, as a `Conventions` or a preset name. The
+            default is the objective's gain, the mean over tie orders, and no queries without relevant documents.
+        checkpoint: a `Checkpoint`, which saves the training state periodically. Training that resumes from it
+            (`resume=True`) gives a byte-identical result. Callable objectives and callbacks that change parameters must
+            be pure functions. Each fold has its own file.
+        within_query: features to add that are relative to the query, such as rank and z-score, as a `WithinQuery` or
+            its kinds ("rank,zscore"). The model computes them itself, and a continued model keeps its own.
         of: features to which `within_query` applies, by name or number; None for all numeric ones.
-        start: "linear": trees start from a cross-fitted ridge regression (`boostrank.fit.start.cross_fit`), which is
-            part of the model. "auto": linear for the objective `auto` if possible; "none": no start.
-        quality: "plain": a single training with the engine's defaults. "quick": a single training with trees suited to
-            the data, and early stopping if there is a validation set and no `num_boost_round`. "good": the average of
-            such trainings on folds of whole queries. See `boostrank.fit.presets`.
-        folds: number of folds of whole queries. A model is trained without each fold and stopped on it, and the models
-            are averaged. None for the number of `quality`.
+        start: with "linear", trees start from a cross-fitted ridge regression (`boostrank.fit.start.cross_fit`), which
+            is part of the model. "auto" means linear for the objective `auto` if possible, and "none" means no start.
+        quality: "plain" is a single training with the engine's defaults. "quick" is a single training with trees suited
+            to the data, and with early stopping if there is a validation set and no `num_boost_round`. "good" is the
+            average of such trainings on folds of whole queries. See `boostrank.fit.presets`.
+        folds: number of folds of whole queries. For each fold, a model is trained without the fold and stopped early on
+            it, and the models are averaged. None means the default of `quality`.
         max_trees: maximum number of trees in the model, including the linear start (one per feature).
 
     Returns:
-        The model; `.booster` is the engine's own. Leaves are rounded once, so that every program computes the same sums
-        (`boostrank.engines.trees`); metrics during training use the unrounded leaves.
+        The model, whose `.booster` is the engine's own booster. Leaves are rounded once, so that every program computes
+        the same sums (`boostrank.engines.trees`). Metrics during training use the unrounded leaves.
 
     Raises:
-        InputError: invalid parameters or data; nothing was trained.
-        TrainingError: a gradient that is not finite, or nothing to learn.
+        InputError: if parameters or data are invalid. Nothing was trained.
+        TrainingError: if a gradient is not finite, or there is nothing to learn.
     """
     if keep_training_booster:
         raise ParameterError(
@@ -108,7 +108,7 @@ def train(
 
 
 def _own_params(data: Any) -> Mapping[str, Any]:
-    """Return the parameters of a `lgb.Dataset`, which `lgb.train` merges with those of the training."""
+    """Return the parameters of an `lgb.Dataset`, which `lgb.train` merges with the training parameters."""
     if not is_lightgbms(data):
         return {}
     named = {} if data.categorical_feature == "auto" else {"categorical_feature": data.categorical_feature}
@@ -116,7 +116,7 @@ def _own_params(data: Any) -> Mapping[str, Any]:
 
 
 def with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOptions:
-    """Move arguments of `train` in `params` to the options, as used by searches."""
+    """Move entries of `params` that are arguments of `train` to the options, for searches."""
     moved = {name: value for name, value in params.items() if name in KEYWORDS}
     for name in moved.keys() & options.changed.keys():
         raise ParameterError(f"{name} is given twice: in params, and as an argument")
@@ -124,7 +124,7 @@ def with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOption
 
 
 def fit(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
-    """Train a plan; `fold_ended` is called after each fold."""
+    """Train according to a plan. `fold_ended` is called after each fold."""
     wide, columns, most = plan.train_set, used_columns(plan), plan.options.max_trees
     plan = plan if columns is None else _narrowed(plan, columns)
     try:
@@ -141,7 +141,7 @@ def fit(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
 def named_sets(
     sets: Sequence[RankingDataset], names: Sequence[str] | str | None, train_set: RankingDataset
 ) -> list[tuple[str, RankingDataset]]:
-    """Pair validation sets with their names."""
+    """Return pairs of validation sets and their names."""
     given = [] if names is None else [names] if isinstance(names, str) else list(names)
     if len(given) > len(sets):
         raise ParameterError(f"{len(given)} valid_names for {len(sets)} valid_sets")
@@ -166,11 +166,11 @@ def resolve(
     valid: Sequence[tuple[str, RankingDataset]] = (),
     peers: Peers = ALONE,
 ) -> Plan:
-    """Create the plan of a training.
+    """Create a training plan.
 
     Args:
-        valid: names and validation sets; may include `train_set`.
-        peers: workers that train together; a validation set of one of them may have no rows.
+        valid: names and validation sets, which may include `train_set`.
+        peers: workers that train together. A validation set may have no rows on some of them.
     """
     if not isinstance(options.checkpoint, Checkpoint | None):
         raise ParameterError(f"checkpoint={options.checkpoint!r}: expected a Checkpoint(path)")
@@ -201,7 +201,7 @@ def resolve(
         warn_user(f"quality={recipe.preset!r} trains a single model: {recipe.note}", DataWarning)
 
     def over(params: Mapping[str, Any]) -> dict[str, Any]:
-        """Apply the parameters of the recipe, and of its member if there is a single training."""
+        """Apply the recipe's parameters, and those of its member if there is a single training."""
         found = {**params, **recipe.trees}
         if recipe.patience:
             found = {name: value for name, value in found.items() if name not in STOPPING_NAMES}
@@ -215,7 +215,7 @@ def resolve(
 
 
 def _earlier(given: Any, names: tuple[str, ...]) -> RankingModel | None:
-    """Return the model to continue; that of a ranker keeps the ranker's rounds."""
+    """Return the model to continue. The model of a fitted ranker keeps the ranker's rounds."""
     found = None if given is None else find_model(given)
     if given is not None and found is None:
         kind = type(given).__name__
@@ -227,7 +227,7 @@ def _earlier(given: Any, names: tuple[str, ...]) -> RankingModel | None:
 
 
 def _check(train_set: RankingDataset, valid: Iterable[tuple[str, RankingDataset]]) -> None:
-    """Refuse data sets without rows or features."""
+    """Raise an error for data sets without rows or features."""
     if not train_set.n_documents:
         raise DataError("the training data have no rows")
     if not train_set.n_features:
@@ -248,8 +248,8 @@ def prepare(
 ) -> tuple[dict[str, Any], RankingDataset, list[RankingDataset]]:
     """Move categories and gain expressions from the parameters to the data sets.
 
-    Labels become gains if the gain is an expression. A training set among the validation sets stays the same object.
-    Categories, objective and gain of the `earlier` model to continue are kept.
+    Labels become gains if the gain is an expression. If the training set is also a validation set, it stays the same
+    object. The categories, objective and gain of an `earlier` model to continue are kept.
     """
     rest, coded = _with_categories(params, train_set, earlier)
     rest = with_objective_of(earlier, rest)
@@ -281,7 +281,7 @@ def _with_categories(
 
 
 def with_objective_of(earlier: RankingModel | None, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the objective of the continued model unless another one is given."""
+    """Keep the objective of the continued model unless another objective is given."""
     before = None if earlier is None else earlier.info.objective
     if not before or any(name in params for name in OBJECTIVE_NAMES):
         return dict(params)
@@ -296,7 +296,7 @@ def with_objective_of(earlier: RankingModel | None, params: Mapping[str, Any]) -
 
 
 def _with_gain(params: dict[str, Any], sets: list[RankingDataset]) -> tuple[dict[str, Any], list[RankingDataset]]:
-    """Compute a gain expression: its values become the labels, with linear gain."""
+    """Compute a gain expression, whose values become the labels, with linear gain."""
     name = next((name for name in GAIN_NAMES if name in params), GAIN_NAMES[0])
     given = params.get(name)
     expression = expression_of(given)
@@ -324,9 +324,9 @@ def _with_gain(params: dict[str, Any], sets: list[RankingDataset]) -> tuple[dict
 
 
 def used_columns(plan: Plan) -> Int64Array | None:
-    """Return the columns that occur in the training set, ascending; None if training keeps all columns.
+    """Return the columns that occur in the training set, in ascending order, or None if training keeps all columns.
 
-    It keeps all if most occur, or if a parameter, a model or a column within queries refers to columns.
+    Training keeps all columns if most occur, or if a parameter, a model or a column within queries refers to columns.
     """
     data, engine = plan.train_set, plan.engine
     if data.categories or not engine.grows_trees:
@@ -350,7 +350,7 @@ def _narrowed(plan: Plan, columns: Int64Array) -> Plan:
 
 
 def _widened(model: RankingModel, data: RankingDataset, columns: Int64Array) -> RankingModel:
-    """Convert a model of some columns to all features of a data set."""
+    """Convert a model that was trained on some columns to all features in a data set."""
     engine = model._engine
     body = engine.format.widened(model._booster.to_bytes(), columns.tolist(), engine_names(data.feature_names))
     known = {"features": data.n_features, "feature_names": list(data.feature_names), "fingerprint": data.fingerprint}

@@ -81,7 +81,7 @@ def test_a_checkpoint_of_no_rounds(tmp_path: Path) -> None:
 
 def test_early_stopping_on_what_is_not_evaluated(data: RankingDataset) -> None:
     stop = EarlyStopping(3, dataset="test")
-    with pytest.raises(ParameterError, match=r"early stopping needs a metric on test; evaluated here: valid_0's ndcg"):
+    with pytest.raises(ParameterError, match=r"early stopping needs a metric on test, .* valid_0's ndcg"):
         boostrank.train(PARAMS, data, 2, valid_sets=[data.take(np.arange(5))], callbacks=[stop])
 
 

@@ -1,1 +1,1 @@
-"""Linear start: a cross-fitted ridge regression that trees start from."""
+"""Linear start, which is a cross-fitted ridge regression from which the trees start."""

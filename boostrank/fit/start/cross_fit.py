@@ -1,22 +1,22 @@
-"""Cross-fitted linear start: a ridge regression within queries. Each training row starts from the prediction of folds
-that do not contain it.
+"""Cross-fitted linear start, which is a ridge regression within queries. Each training row starts from a prediction by
+regressions on folds that do not contain the row.
 
     w = argmin (1/Q) sum_q (v_q/n_q) sum_i (t_i - x_i w)^2 + ridge |w|^2
 
 x: scaled functions of the features, minus their mean over the query. t: gains, minus their mean over the query, divided
 by their deviation there. v: query weights with mean 1. The regression ignores what a query's documents have in common,
-and long queries weigh no more than short ones. Document weights multiply gains.
+and long queries have no more weight than short ones. Document weights multiply gains.
 
-A feature enters as its rank among the training documents, which is robust to heavy tails and future outliers; as its
-value; and by whether it is 0 or missing, which marks absence in ranking data. All are step functions
+Each feature enters in three forms. Its rank among the training documents is robust to heavy tails and future outliers.
+The others are its value, and whether it is 0 or missing, which means absence in ranking data. All are step functions
 (`fit.start.steps`), so the start is a step function of each feature, which trees can represent. With a monotone
-constraint, the function is replaced by the nearest monotone one, in all regressions.
+constraint, the function is replaced by the closest monotone function in all regressions.
 
-Trees that start from the regression's predictions of its own training rows would build on its overfitting. So they
-start from the predictions of the other folds' regressions (stacking: Wolpert 1992; cross-fitting: Chernozhukov et al.
-2018), while the model holds the regression of all rows. The ridge minimises the squared error over the folds. Scores
-are scaled by half of the factor at which a softmax over each query fits its gains best. At the full scale, pairs that
-the regression ranks correctly would have hardly any gradient left (`experiments/peers`).
+Trees that start from the regression's predictions of its own training rows would build on its overfitting. Therefore,
+they start from predictions by regressions on the other folds (stacking: Wolpert 1992; cross-fitting: Chernozhukov et
+al. 2018), while the model contains the regression on all rows. The ridge minimises the squared error over the folds.
+Scores are scaled by half of the factor at which a softmax over each query fits the query's gains best. At the full
+scale, pairs that the regression ranks correctly would have almost no gradient (`experiments/peers`).
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ from boostrank.kernels.curves import Curve, Curves
 from boostrank.kernels.jit import run_parallel
 
 SHARE = 0.5
-"""Factor on the best scale."""
+"""Share of the best scale that is used."""
 MOST_FEATURES = 2_000
 MOST_COLUMNS = 2_000
-"""Limit on regression columns, above which only the ranks of features are used."""
+"""Maximum number of regression columns. Above it, only feature ranks are used."""
 _MOST_SCALE = 100.0
 _NUMBERS_SHARED = 32_000_000  # limit on the size of sums by fold
 _WIDE = (
@@ -82,7 +82,7 @@ class CrossFitted:
     """A linear start with initial scores of the training rows.
 
     Args:
-        scores: float64[N], predictions of the training rows from folds that do not contain them.
+        scores: float64[N], predictions for the training rows by regressions on folds that do not contain them.
     """
 
     start: LinearStart
@@ -90,7 +90,7 @@ class CrossFitted:
     description: dict[str, Any]
 
     def scores_of(self, sets: Sequence[RankingDataset], threads: int) -> list[Float64Array | None]:
-        """Return the initial scores of the training set and others; None if the engine can compute them."""
+        """Return the initial scores for the training set and other sets, or None if the engine can compute them."""
         parts = ((data, whole_of(data.features) is not None) for data in sets[1:])
         return [self.scores, *(scores_of(self.start, data, threads) if part else None for data, part in parts)]
 
@@ -100,7 +100,7 @@ Fitter = Callable[[RankingDataset, Gain, int, Limits], CrossFitted]
 
 @contextlib.contextmanager
 def _one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread, because several threads change the order of summation."""
+    """Limit BLAS to one thread, because several threads would change the order of summation."""
     from threadpoolctl import threadpool_limits  # deferred: it changes the environment
 
     with threadpool_limits(limits=1, user_api="blas"):
@@ -108,7 +108,7 @@ def _one_blas_thread() -> Iterator[None]:
 
 
 def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: RankingDataset) -> Limits:
-    """Return the constraints on a model, from the parameters and the categorical features."""
+    """Return the constraints on a model that follow from the parameters and the categorical features."""
     limits = engine.params.limits(params, names)
     turned = next((i for i in train_set.categorical if limits.direction[i]), None)
     if turned is not None:
@@ -125,11 +125,11 @@ def start_of(
     is_auto: bool = False,
     fitted: Fitter | None = None,
 ) -> CrossFitted | None:
-    """Fit the start of a training; return None without one.
+    """Fit the linear start for training, or return None if there is no start.
 
     Args:
-        start: "linear", "none", None; or "auto": "linear" if `is_auto` and the engine supports it.
-        fitted: fits the start; None for `cross_fitted`.
+        start: "linear", "none", None, or "auto", which means "linear" if `is_auto` and the engine supports it.
+        fitted: function that fits the start; None for `cross_fitted`.
     """
     if start in (None, "none") or (start == AUTO_START and not (is_auto and engine.starts_linear)):
         return None
@@ -153,12 +153,12 @@ def start_of(
 
 @dataclass(frozen=True, eq=False)
 class Regressions:
-    """Fitted regressions.
+    """The fitted regressions.
 
     Args:
-        columns: int64[c], features used, ascending.
-        whole, others: functions of features that sum to the score: of the regression of all rows, and of those without
-            each fold. All have the same steps.
+        columns: int64[c], the features used, in ascending order.
+        whole, others: functions of features that sum to the score, for the regression on all rows and for each
+            regression that leaves out a fold. All have the same steps.
         moved: maximum change of a score when the start is simplified.
     """
 
@@ -170,7 +170,7 @@ class Regressions:
     moved: float = 0.0
 
     def scores(self, data: Source, fold: Int64Array, threads: int) -> tuple[Float64Array, Int64Array]:
-        """Return initial scores of training rows, float64[N], and the number of rows in each step.
+        """Return initial scores for training rows, float64[N], and the number of rows in each step.
 
         Args:
             fold: int64[Q], fold of each query, from `folds`.
@@ -180,7 +180,7 @@ class Regressions:
         return scores * self.scale, counts
 
     def predicted(self, part: Part, x: Float32Array) -> tuple[Float64Array, Int64Array]:
-        """Return the same for the rows of a part, unscaled."""
+        """Return the scores and the numbers of rows for one part, without scaling."""
         return self.whole.summed(x, self._levels, part.of_row(part.fold))
 
     @cached_property
@@ -188,7 +188,7 @@ class Regressions:
         return np.stack([one.levels for one in self.others])
 
     def cross_fitted(self, names: tuple[str, ...], scores: Float64Array, counts: Int64Array) -> CrossFitted:
-        """Return the initial scores with the start of the model, which is the regression of all rows."""
+        """Return the initial scores with the model's start, which is the regression on all rows."""
         curves = {
             int(self.columns[place]): curve.times(self.scale) for place, curve in self.whole.with_documents(counts)
         }
@@ -202,23 +202,23 @@ def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Lim
     """Fit a cross-fitted start.
 
     Args:
-        data: N documents with d features, in memory or on disk. Above about 60,000 documents, a sample of whole
-            queries is used. Above `MOST_FEATURES`, the features with the highest single correlation with the gains are
-            used.
-        limits: constraints; features that trees cannot use are ignored.
+        data: N documents with d features, in memory or on disk. With more than about 60,000 documents, a sample of
+            whole queries is used. With more than `MOST_FEATURES` features, those with the highest single correlation
+            with the gains are used.
+        limits: constraints. Features that trees cannot use are ignored.
     """
     rows = _rows_of(data, weighted_gains(data.labels, gain, data.queries), threads, limits)
     return _started(rows, _regressed(rows))
 
 
 class FoldStarts:
-    """Starts of trainings without one fold each. Quantiles and sums by fold are computed once.
+    """Linear starts for trainings that each leave out one fold. Quantiles and sums by fold are computed once.
 
-    No start uses a label of its held-out fold. Quantiles do not depend on labels and are those of all rows.
+    No start uses a label from its held-out fold. Quantiles do not depend on labels and are computed from all rows.
 
     Args:
-        fold: int64[Q], fold of each query, from 0.
-        inner: int64[Q], inner fold of each query in the trainings without another fold, below `FOLDS`.
+        fold: int64[Q], fold of each query, starting from 0.
+        inner: int64[Q], inner fold of each query, below `FOLDS`, for the trainings that leave out a different fold.
     """
 
     def __init__(self, fold: Int64Array, inner: Int64Array) -> None:
@@ -230,7 +230,7 @@ class FoldStarts:
     def without(
         self, fold: int, data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None
     ) -> CrossFitted:
-        """Fit as `cross_fitted` to the rows outside of a fold."""
+        """Fit a start, as `cross_fitted` does, to the rows outside a fold."""
         if self._shared is None:
             limits = limits or Limits.none(data.n_features)
             self._shared = self._learnt(data.features.whole.data, gain, threads, limits)
@@ -244,7 +244,7 @@ class FoldStarts:
     def _learnt(
         self, data: RankingDataset, gain: Gain, threads: int, limits: Limits
     ) -> tuple[Rows, _Basis, Sums | None]:
-        """Compute the shared data; no sums if labels select the features, or if sums would be large."""
+        """Compute the shared data, but no sums if labels select the features or if the sums would be large."""
         pairs = self._fold * FOLDS + self._inner
         columns = np.setdiff1d(np.arange(data.n_features), limits.unused)
         parts = parts_of(data.queries, data.n_features, pairs)
@@ -260,11 +260,11 @@ class FoldStarts:
 
 @_one_blas_thread()
 def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = None) -> Regressions:
-    """Fit the regressions alone, equal to those of `cross_fitted`.
+    """Fit only the regressions, which are equal to those in `cross_fitted`.
 
     Args:
-        data: N rows, of which parts in `sampled` are read.
-        gains: float64[N], of which the same slices are read.
+        data: N rows, of which only the parts in `sampled` are read.
+        gains: float64[N], of which only the same slices are read.
         threads, limits: as in `cross_fitted`.
     """
     rows = _rows_of(data, gains, threads, limits)
@@ -273,7 +273,7 @@ def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = N
 
 
 def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Array:
-    """Return the scores of a start in steps, float64[N]."""
+    """Return the scores by a start in steps, float64[N]."""
     columns = np.sort(np.array(list(start.curves), np.int64))
     curves = Curves.of([(place, start.curves[column]) for place, column in enumerate(columns.tolist())])
     rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads)
@@ -281,7 +281,7 @@ def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Arra
 
 
 def _rows_of(data: Source, gains: Any, threads: int, limits: Limits | None) -> Rows:
-    """Return all rows, with the features for a start."""
+    """Return all rows with the features that a start uses."""
     limits = limits or Limits.none(data.features.shape[1])
     columns = np.setdiff1d(np.arange(data.features.shape[1]), limits.unused)
     rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads, gains, regressed=REGRESSED)
@@ -292,10 +292,10 @@ def _rows_of(data: Source, gains: Any, threads: int, limits: Limits | None) -> R
 
 
 def _best_columns(rows: Rows) -> Int64Array:
-    """Return the `MOST_FEATURES` columns with the highest single correlation with the targets, ascending.
+    """Return the `MOST_FEATURES` columns with the highest single correlation with the targets, in ascending order.
 
-    A feature counts by the larger of two correlations within queries: that of sign(x) ln(1 + |x|), and that of x != 0.
-    Both preserve sparsity.
+    Features are compared by the larger of two correlations within queries, for sign(x) ln(1 + |x|) and for x != 0. Both
+    transformations preserve sparsity.
     """
     width = rows.data.features.shape[1]
 
@@ -321,7 +321,7 @@ def _best_columns(rows: Rows) -> Int64Array:
 
 
 def _basis(rows: Float32Array, threads: int) -> _Basis:
-    """Return step functions of each feature (rank, value, is zero, is missing), and documents in each step."""
+    """Return step functions for each feature (rank, value, is zero, is missing) and document counts of the steps."""
 
     def learnt(feature: int) -> tuple[list[Curve], Float64Array]:
         column = rows[:, feature]
@@ -352,7 +352,7 @@ def _regressed(rows: Rows) -> Regressions:
 
 
 def _solutions(rows: Rows, basis: _Basis, sums: Sums) -> Regressions:
-    """Solve all regressions from the sums of `FOLDS` folds, unscaled."""
+    """Solve all regressions, without scaling, from the sums over each of `FOLDS` folds."""
     weights, ridge = solved(sums, rows.threads)
     *others, whole = _curves(*basis, weights, sums, rows.direction)
     return Regressions(rows.columns, whole, tuple(others), ridge)
@@ -361,7 +361,7 @@ def _solutions(rows: Rows, basis: _Basis, sums: Sums) -> Regressions:
 def _curves(
     basis: Curves, documents: list[Float64Array], weights: Float64Array, sums: Sums, direction: Int64Array | None
 ) -> list[Curves]:
-    """Combine the basis into one monotone step function per feature, for each of several weights, float64[r, c]."""
+    """Combine the basis into one monotone step function per feature for each row of the weights, float64[r, c]."""
     assert direction is not None
     each, used = over(weights, sums.scale), sums.scale > 0.0
     functions = list(basis)
@@ -382,14 +382,14 @@ def _curves(
 
 
 def _started(rows: Rows, found: Regressions) -> CrossFitted:
-    """Scale the regressions and return the start with initial scores."""
+    """Scale the regressions, and return the start with its initial scores."""
     scores, counts = rows.joined(rows.parts, found.predicted, found.whole)
     found = _scaled(found, rows, np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)]))
     return found.cross_fitted(tuple(rows.data.feature_names), scores * found.scale, counts)
 
 
 def _scaled(found: Regressions, rows: Rows, scores: Float64Array) -> Regressions:
-    """Set the scale of the scores from the scores of `rows.some`."""
+    """Determine the scale of the scores from the scores for `rows.some`."""
     gains = [above_least(rows.gains[p.at], p.queries) for p in rows.some]
     sizes = np.concatenate([np.zeros(0, np.int64), *(part.queries.sizes for part in rows.some)])
     weights = np.concatenate([np.zeros(0), *(part.queries.each_weight for part in rows.some)])

@@ -1,6 +1,6 @@
-"""Ridge regression within queries from sums over folds, which a single pass over the rows computes.
+"""Ridge regression within queries from sums over folds, which are computed in a single pass over the rows.
 
-Rows are read as whole queries, a few at a time.
+A few whole queries are read at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from boostrank.kernels.jit import run_parallel
 FOLDS = 5
 RIDGES = 10.0 ** np.arange(-3.0, 3.0, 0.5)
 RANKED, REGRESSED = 20_000, 60_000
-"""Approximate number of documents for ranks and for the regressions."""
+"""Approximate number of documents used for ranks and for the regressions."""
 _NUMBERS_A_BLOCK = 250_000
 _NUMBERS_AT_A_TIME = 2_000_000
 
@@ -31,7 +31,7 @@ N = TypeVar("N", bound=np.generic)
 
 
 class Sampled(NamedTuple):
-    """Rows of several data sets, of which `features` and other arrays only return the parts in `sampled`."""
+    """The rows of several data sets, for which `features` and other arrays only return the parts in `sampled`."""
 
     queries: QueryIndex
     feature_names: tuple[str, ...]
@@ -48,11 +48,11 @@ def folds(queries: int) -> Int64Array:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Whole queries of a data set.
+    """A part of a data set that consists of whole queries.
 
     Args:
-        queries: queries of these rows, with weights whose mean over the data set is 1.
-        at: their rows in the data set.
+        queries: the queries of these rows, with weights whose mean over the data set is 1.
+        at: the rows of the part in the data set.
         fold: int64[q], fold of each query.
     """
 
@@ -61,12 +61,12 @@ class Part:
     fold: Int64Array
 
     def of_row(self, values: npt.NDArray[N]) -> npt.NDArray[N]:
-        """Repeat values of queries for their rows, [n]."""
+        """Repeat each query's value for its rows, [n]."""
         return np.repeat(values, self.queries.sizes)
 
 
 def parts_of(queries: QueryIndex, columns: int, fold: Int64Array | None = None) -> tuple[Part, ...]:
-    """Split the queries into parts that are quick to copy."""
+    """Split the queries into parts that can be copied quickly."""
     most = max(1, _NUMBERS_A_BLOCK // max(1, columns))
     fold = folds(len(queries)) if fold is None else fold
     weights = queries.each_weight / queries.each_weight.mean() if len(queries) else np.zeros(0)
@@ -98,10 +98,10 @@ class Rows:
     """The rows of a data set, a few queries at a time.
 
     Args:
-        columns: int64[c], features used.
-        gains: float64[N], accessed by slices of parts; needed for regressions.
-        direction: int64[c], from `Limits`; needed for regressions.
-        regressed: approximate number of documents for the regressions.
+        columns: int64[c], the features used.
+        gains: float64[N], which is accessed by the slices of the parts. Regressions need them.
+        direction: int64[c], from `Limits`. Regressions need it.
+        regressed: approximate number of documents used for the regressions.
     """
 
     data: Source
@@ -114,7 +114,7 @@ class Rows:
 
     @property
     def some(self) -> tuple[Part, ...]:
-        """Parts used by the regressions."""
+        """The parts used by the regressions."""
         return spread(self.parts, self.regressed)
 
     def dense(self, part: Part) -> Float32Array:
@@ -144,7 +144,7 @@ class Rows:
         work: Callable[[Part, Float32Array], tuple[Float64Array, Int64Array]],
         curves: Curves,
     ) -> tuple[Float64Array, Int64Array]:
-        """Concatenate the scores of parts, and add up their counts."""
+        """Concatenate the scores for several parts, and add up their counts."""
         scores, counts = [np.zeros(0)], np.zeros(curves.levels.size, np.int64)
         for some, more in self.each(parts, work):
             scores.append(some)
@@ -153,25 +153,25 @@ class Rows:
 
 
 def each_of(parts: tuple[Part, ...], work: Callable[[Part], R], threads: int, numbers: int) -> Iterator[R]:
-    """Yield the results of `work` for each part, in order, a few at a time in memory."""
+    """Yield the result of `work` for each part in order, with only a few results in memory at a time."""
     step = max(1, min(4 * threads, _NUMBERS_AT_A_TIME // max(1, numbers)))
     for first in range(0, len(parts), step):
         yield from run_parallel(work, parts[first : first + step], threads)
 
 
 def over(values: Float64Array, by: Float64Array) -> Float64Array:
-    """Divide, with 0 where `by` is 0."""
+    """Divide, and return 0 where `by` is 0."""
     return np.divide(values, by, out=np.zeros(np.shape(values)), where=by > 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sufficient statistics of the regression for each fold, with c scaled functions.
+    """Sufficient statistics for a regression on c scaled functions, for each fold.
 
     Args:
         xx, xt, tt: float64[F, c, c], [F, c], [F]: weighted sums of products of functions and targets.
         queries: float64[F], total weight of queries with a target.
-        mean, scale: float64[c], mean and deviation of the functions; scale is 0 for constant ones.
+        mean, scale: float64[c], mean and deviation of the functions. The scale is 0 for constant functions.
     """
 
     xx: Float64Array
@@ -182,10 +182,10 @@ class Sums:
     scale: Float64Array
 
     def of(self, outer: npt.NDArray[np.bool_]) -> Sums:
-        """Add up groups of `FOLDS` folds: F is a multiple of `FOLDS`, and fold k of each group is added to fold k.
+        """Add up groups of `FOLDS` folds, where F is a multiple of `FOLDS` and fold k of each group is added to fold k.
 
         Args:
-            outer: bool[F / FOLDS], groups to include.
+            outer: bool[F / FOLDS], the groups to include.
         """
         xx, xt, tt, queries = (
             sum((sums[k * FOLDS : (k + 1) * FOLDS] for k in np.flatnonzero(outer)), np.zeros(()))
@@ -195,7 +195,7 @@ class Sums:
 
 
 def targets(gains: Float64Array, queries: QueryIndex) -> tuple[Float64Array, Float64Array]:
-    """Return gains standardised within queries, float64[n], and query weights, float64[q]; both 0 if constant."""
+    """Return gains standardised within queries, float64[n], and query weights, float64[q]. Constant queries get 0."""
     target = gains - np.repeat(query_mean(gains, queries), queries.sizes)
     deviation = np.sqrt(query_mean(target * target, queries))
     differs = deviation > 1e-12 * np.maximum.reduceat(gains, queries.ptr[:-1])
@@ -210,7 +210,7 @@ def query_mean(values: Float64Array, queries: QueryIndex) -> Float64Array:
 
 
 def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
-    """Compute the sums of `count` folds over the parts."""
+    """Compute the sums for each of `count` folds over the parts."""
     columns = basis.feature.size
 
     def products(part: Part, rows_here: Float32Array) -> tuple[list[tuple[int, tuple[Any, ...]]], tuple[Any, ...]]:
@@ -248,9 +248,9 @@ def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
 
 
 def solved(sums: Sums, threads: int) -> tuple[Float64Array, float]:
-    """Return the weights without each fold and those of all folds, float64[FOLDS + 1, c], and the best ridge.
+    """Return the weights without each fold and the weights from all folds, float64[FOLDS + 1, c], and the best ridge.
 
-    It minimises the squared error on held-out folds.
+    The best ridge minimises the squared error on held-out folds.
     """
     weights = run_parallel(lambda k: _solved(sums, k), (*range(FOLDS), None), threads)
     errors = np.zeros(RIDGES.size)

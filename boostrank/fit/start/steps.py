@@ -1,11 +1,11 @@
-"""Step functions of a start: bounds, levels, and simplification.
+"""Step functions for a linear start, with their bounds, levels, and simplification.
 
-A start is piecewise constant, so ordinary trees can represent it, and every program that reads an engine's files scores
-it correctly. The engines bin features about as finely (`experiments/start`).
+A start is piecewise constant, so that ordinary trees can represent it, and every program that reads an engine's files
+computes its scores correctly. The engines bin features about as finely (`experiments/start`).
 
-No bound is a float32 number or 0, so that programs agree on values next to it, whether they compare by `<` or `<=`, in
-float32 or float64. Solr sends values up to 1e-6 above a threshold to the left; no training value lies there if values
-are that far apart.
+No bound is a float32 number or 0, so that programs agree on values next to a bound, whether they compare by `<` or
+`<=`, and in float32 or float64. Solr sends values up to 1e-6 above a threshold to the left. No training value is in
+that range if values are that far apart.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from boostrank.kernels.curves import Curve, rounded_down
 
 MOST_STEPS = 255
 RARE = 0.02
-"""Minimum share of documents with, and without, a zero or missing value for its own function."""
+"""Minimum share of documents with a zero or missing value, and of documents without, for a function of its own."""
 MOVED = 1e-3
-"""Maximum change of a score by simplification, as a share of the scores' deviation."""
+"""Maximum change of a score through simplification, relative to the standard deviation of the scores."""
 SLACK = 1.5e-6
-"""Solr's tolerance above a threshold: 1e-6 plus rounding."""
+"""Solr's tolerance above a threshold, which is 1e-6 plus rounding."""
 
 _NEAR_ZERO = 1e-30  # LightGBM treats values up to 1e-35 as 0
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Distinct values of a feature.
+    """The distinct values of a feature.
 
     Args:
-        distinct: ascending float64[u], float32 numbers.
-        counts: int64[u], documents with each value.
-        bounds: ascending float64[k], bounds of the steps. There are at most `MOST_STEPS` steps with about equally many
-            documents; zeros have a separate step unless they are rare.
+        distinct: float64[u], float32 numbers in ascending order.
+        counts: int64[u], number of documents with each value.
+        bounds: float64[k], bounds of the steps in ascending order. There are at most `MOST_STEPS` steps with about
+            equally many documents. Zeros have a separate step unless they are rare.
     """
 
     distinct: Float64Array
@@ -49,7 +49,7 @@ class Values:
 
     @classmethod
     def of(cls, column: Float32Array) -> Values:
-        """Create from float32[n]; missing and infinite values are ignored."""
+        """Find the distinct values in float32[n]. Missing and infinite values are ignored."""
         found, counts = np.unique(column[np.isfinite(column)], return_counts=True)
         values: Float64Array = found.astype(np.float64)
         total = int(counts.sum())
@@ -65,7 +65,7 @@ class Values:
 
     @property
     def ranks(self) -> Float64Array:
-        """Share of documents below each value, plus half of those with it, float64[u]."""
+        """Share of documents below each value, plus half of the share of documents with that value, float64[u]."""
         ends = np.cumsum(self.counts)
         return np.asarray((ends - self.counts / 2.0) / max(1, int(self.counts.sum())))
 
@@ -89,7 +89,7 @@ class Values:
 
 
 def between(low: Float64Array, high: Float64Array) -> Float64Array:
-    """Return bounds about halfway between float32 numbers low < high, float64[k]; no bound is a float32 number."""
+    """Return bounds about halfway between float32 numbers low < high, float64[k]. No bound is a float32 number."""
     middle = low / 2.0 + high / 2.0
     middle = np.where((low < 0.0) & (high > 0.0), low / 2.0, middle)
     middle = np.where((high - middle <= SLACK) & (high - low > SLACK), low, middle)
@@ -97,10 +97,10 @@ def between(low: Float64Array, high: Float64Array) -> Float64Array:
 
 
 def isotonic(curve: Curve, documents: Float64Array, direction: int) -> Curve:
-    """Return the closest monotone step function, weighted by documents; the value for missing values is kept.
+    """Return the closest monotone step function, weighted by documents. The value for missing values is kept.
 
     Args:
-        documents: float64[k + 1], documents in each step.
+        documents: float64[k + 1], number of documents in each step.
         direction: 1 for non-decreasing, -1 for non-increasing, 0 for unchanged.
     """
     if direction == 0:
@@ -110,7 +110,7 @@ def isotonic(curve: Curve, documents: Float64Array, direction: int) -> Curve:
 
 
 def simplified(curves: Mapping[int, Curve], moved: float) -> dict[int, Curve]:
-    """Remove steps and functions that hardly matter."""
+    """Remove steps and functions that have almost no effect."""
     each = moved / max(1, len(curves))
     kept, rest = {}, 0.0
     for feature, curve in curves.items():

@@ -1,4 +1,4 @@
-"""Linear start of a training on several workers, equal to that of one machine with the same shards.
+"""Linear start for training on several workers, which equals the start on one machine with the same shards.
 
 The first worker collects a sample of tens of thousands of rows and fits the coefficients.
 """
@@ -19,7 +19,7 @@ from boostrank.fit.start import cross_fit, ridge
 
 
 class _Fetched:
-    """Slices of a longer array, by first row."""
+    """Slices of a longer array, by the number of their first row."""
 
     def __init__(self, shape: tuple[int, ...], found: Mapping[int, Any]) -> None:
         self.shape, self._found = shape, found
@@ -40,9 +40,9 @@ def start_together(
     """Fit the start on the rows of all workers; see `fit.start.cross_fit.cross_fitted`.
 
     Args:
-        mesh: links of the workers, with `rank`, `share` and `all_reduce`.
-        parts: training shards of this worker, joined in `data`.
-        order: (rank, index on that rank) of each shard, in input order.
+        mesh: the links between workers, with `rank`, `share` and `all_reduce`.
+        parts: the training shards on this worker, which are joined in `data`.
+        order: (rank, index on that rank) for each shard, in input order.
     """
     names, ranks = data.feature_names, [rank for rank, _ in order]
     layout = mesh.share([(part.queries.sizes, part.queries.each_weight) for part in parts])
