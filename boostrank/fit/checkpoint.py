@@ -55,7 +55,7 @@ class Checkpoint:
     Args:
         path: the file; its folder must exist.
         every: number of rounds between writes; if None, the file is only written when `write` is called. A write takes
-            as long as writing the model and 8 bytes per document.
+            the time to write the model and 8 bytes per document.
         resume: whether to resume from the file if it exists.
 
     Attributes:

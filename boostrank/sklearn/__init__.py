@@ -1,6 +1,6 @@
-"""Scikit-learn interface: an estimator, and splitters that keep queries whole.
+"""Scikit-learn interface with an estimator, and splitters that keep queries whole.
 
-It needs the extra `sklearn`; the rest of boostrank does not.
+Only this part of boostrank needs the extra `sklearn`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""BoostRanker: `boostrank.train` as a scikit-learn estimator."""
+"""BoostRanker, which wraps `boostrank.train` as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _NAMES = {
     "seed": "random_state",
     "threads": "n_jobs",
 }
-"""Option -> name in scikit-learn."""
+"""Mapping from options to their names in scikit-learn."""
 _OF_FIT = ("settings", "params", "metrics", "gain", "init_model", "checkpoint", "callbacks", "feval")
 _DECLARED = {name: one for name, one in declared(TrainOptions).items() if name not in _OF_FIT}
 _OF_TRAIN = tuple(name for name in _DECLARED if name in KEYWORDS)
-"""Parameters that are keywords of `boostrank.train`; the others go into its `params`."""
+"""Parameters that are keyword arguments of `boostrank.train`. The others go into its `params`."""
 _PARAMETERS: dict[str, Any] = {
     **{_NAMES.get(name, name): one.default for name, one in _DECLARED.items()},
     **dict.fromkeys(("max_depth", "min_child_samples", "min_child_weight", "subsample", "colsample_bytree")),
@@ -41,7 +41,7 @@ _PARAMETERS: dict[str, Any] = {
     "sort": False,
     "importance_type": "gain",
 }
-"""Parameter -> default."""
+"""Mapping from parameters to their defaults."""
 _MOST_OF_ONE_QUERY = 1000
 _FIT = (
     *("eval_set", "eval_names", "eval_qid", "eval_group", "eval_sample_weight"),
@@ -58,9 +58,9 @@ _RENAMED = {
     "n_jobs": "threads",
     "ntree_limit": "num_iteration",
 }
-"""Name in LightGBM or XGBoost -> name here, with the same meaning."""
+"""Mapping from names in LightGBM or XGBoost to the names here, with the same meaning."""
 _NEEDLESS = ("raw_score", "output_margin", "validate_features", "predict_disable_shape_check")
-"""Ignored arguments of `predict`: scores are always raw, and columns are checked by name."""
+"""Arguments that `predict` ignores, because scores are always raw, and columns are checked by name."""
 _REFUSED = {
     **dict.fromkeys(
         ("init_score", "base_margin", "eval_init_score", "base_margin_eval_set"),
@@ -72,40 +72,40 @@ _REFUSED = {
 
 
 def _of_model(name: str, doc: str, kind: Callable[[Any], Any] = lambda value: value) -> Any:
-    """Create a property that reads an attribute of the fitted model and converts it."""
+    """Create a property that reads an attribute of the fitted model and converts its value."""
     return property(lambda self: kind(attrgetter(name)(self._fitted)), doc=doc)
 
 
 class BoostRanker(BaseEstimator):  # type: ignore[misc]
-    """A scikit-learn ranker around `boostrank.train`, for pipelines, searches and cross-validation.
+    """A scikit-learn ranker that wraps `boostrank.train`, for pipelines, searches and cross-validation.
 
     Pass queries as an argument (`fit(X, y, qid=qid)`) or as a column `qid` of a frame. The column works everywhere in
-    scikit-learn; the argument needs `sklearn.set_config(enable_metadata_routing=True)`:
+    scikit-learn, while the argument needs `sklearn.set_config(enable_metadata_routing=True)`:
 
         cross_validate(BoostRanker(), X, y, cv=QueryKFold(5), params={"qid": qid})
 
-    Parameters are the options of `boostrank.train`, with its defaults, and any entry of its `params`, under any alias
-    (`BoostRanker(sigma=0.5, min_data_in_bin=5)`). `fit` rejects unknown names. Some have scikit-learn's names:
+    Parameters are the options of `boostrank.train`, with its defaults, and any entry of its `params` under any alias
+    (`BoostRanker(sigma=0.5, min_data_in_bin=5)`). `fit` rejects unknown names. Some of them have scikit-learn's names:
 
     Args:
-        objective: a name, an `Objective` or a callable; None means `auto`.
-        n_estimators: rounds; None means 100, or the number of the preset.
+        objective: name of an objective, an `Objective` or a callable; None means `auto`.
+        n_estimators: number of rounds; None means 100, or the number in the preset.
         learning_rate, num_leaves, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha, reg_lambda:
-            parameters of the trees, with these names on either engine. `subsample` applies in every round, on LightGBM
-            too, without `subsample_freq`.
+            tree parameters, which have these names on either engine. `subsample` applies in every round, even on
+            LightGBM without `subsample_freq`.
         min_child_samples: minimum number of documents in a leaf; LightGBM only.
-        early_stopping_rounds: patience on the first validation set, by `metric` (see `boostrank.train`; NDCG) at the
-            largest cut-off in `eval_at`.
-        eval_at: cut-offs of metrics; `score` uses the largest. None means 1, 3, 5, 10.
-        sort: sort rows by query (stably); otherwise the rows of a query must be contiguous.
+        early_stopping_rounds: patience on the first validation set, for `metric` (see `boostrank.train`; the default is
+            NDCG) at the largest cut-off in `eval_at`.
+        eval_at: cut-offs for metrics, of which `score` uses the largest. None means 1, 3, 5, 10.
+        sort: whether to sort the rows by query (stably). Otherwise, each query's rows must be contiguous.
         importance_type: type of `feature_importances_`: "gain" or "split".
-        random_state: seed, or a NumPy generator that draws one. None gives the same model each time.
-        n_jobs: threads; None and -1 mean every available core.
+        random_state: seed, or a NumPy generator that draws a seed. None gives the same model each time.
+        n_jobs: number of threads; None and -1 mean every available core.
         params: other options and parameters of `boostrank.train`.
 
     Attributes:
-        model_: the `RankingModel`.
-        n_features_in_, feature_names_in_: features of X; names only if all column names are strings.
+        model_: the fitted `RankingModel`.
+        n_features_in_, feature_names_in_: features of X. The names are only set if all column names are strings.
         booster_, best_iteration_, best_score_, evals_result_, n_features_, feature_name_, objective_: as in LGBMRanker.
     """
 
@@ -126,10 +126,10 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         self.set_params(**params)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return all parameters, including those given only by keyword.
+        """Return all parameters, including parameters given only by keyword.
 
         Args:
-            deep: ignored; no parameter is an estimator.
+            deep: ignored, because no parameter is an estimator.
         """
         own: dict[str, Any] = super().get_params(deep=False)
         return own | {name: value for name, value in vars(self).items() if _is_parameter(name)}
@@ -158,30 +158,29 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         `sample_weight_eval_set`, `verbose=False`.
 
         Args:
-            X: [N, d] array, sparse matrix or frame; NaN is missing. A column `qid` of a frame contains the queries and
-                is not a feature.
-            y: [N] relevance labels, at least 0; larger is better.
-            qid: [N] query id of each row. Without `qid`, `group` and the column, all rows are one query, with a
-                warning.
-            group: sizes of the queries in row order, instead of `qid`.
-            sample_weight: positive weights, one per query or per row. Row weights that differ within a query weight
-                documents, see `RankingDataset.from_arrays`.
-            options: by name,
-                eval_set: validation sets, a list of pairs (X, y) or one pair; the same objects as X and y reuse the
-                    training set. eval_names: their names. eval_qid, eval_group, eval_sample_weight: `qid`, `group` and
-                    `sample_weight` of each.
+            X: [N, d] array, sparse matrix or frame; NaN means missing. A column `qid` in a frame contains the query ids
+                and is not a feature.
+            y: [N] relevance labels, which are at least 0, and larger if more relevant.
+            qid: [N] query id for each row. Without `qid`, `group` or a column, all rows are one query, with a warning.
+            group: query sizes in row order, instead of `qid`.
+            sample_weight: positive weights, one per query or per row. Row weights that differ within a query are
+                document weights; see `RankingDataset.from_arrays`.
+            options: further arguments by name,
+                eval_set: validation sets, as a list of pairs (X, y) or one pair. The same objects as X and y reuse the
+                    training set. eval_names: names of the validation sets. eval_qid, eval_group, eval_sample_weight:
+                    `qid`, `group` and `sample_weight` for each validation set.
                 eval_metric, eval_at, early_stopping_rounds: replace the parameters for this training. A metric is a
-                    name, a function as in LGBMRanker, (labels, scores[, weights[, sizes of queries]]) -> (name, value,
-                    higher is better), or a list of both.
+                    name, a function as in LGBMRanker, (labels, scores[, weights[, query sizes]]) -> (name, value,
+                    higher is better), or a list of names and functions.
                 feval, callbacks, checkpoint, init_model: as for `boostrank.train`.
-                feature_name: d names, if X has none.
+                feature_name: d names, if X has no column names.
                 categorical_feature: as for `RankingDataset.from_arrays`.
 
         Returns:
             The estimator.
 
         Raises:
-            InputError: as `boostrank.train`; a ValueError.
+            InputError: as in `boostrank.train`. It is a ValueError.
         """
         more = _fit_arguments(options)
         names, how = more.pop("feature_name", "auto"), {"categorical_feature": more.pop("categorical_feature", "auto")}
@@ -206,16 +205,16 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     def predict(
         self, X: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any
     ) -> Float64Array:
-        """Return scores of documents; higher is better. Scores are only comparable within a query.
+        """Return a score for each document, where higher is better. Scores are only comparable within a query.
 
         Args:
-            X: as for `fit`; columns of a frame are matched by name if `fit` saw names.
-            qid, group: queries, only needed by models with features of whole queries (`within_query`).
-            options: as for `RankingModel.predict`: num_iteration, start_iteration, pred_leaf, pred_contrib; also
-                XGBRanker's names (iteration_range=(0, 20)). Scores are always raw.
+            X: as for `fit`. Frame columns are matched by name if `fit` received column names.
+            qid, group: queries, which are only needed by models with features over whole queries (`within_query`).
+            options: as for `RankingModel.predict`: num_iteration, start_iteration, pred_leaf, pred_contrib. XGBRanker's
+                names are also accepted (iteration_range=(0, 20)). Scores are always raw.
 
         Returns:
-            float64[N], in row order; for leaves and contributions, see `RankingModel.predict`.
+            float64[N], in row order. For leaves and contributions, see `RankingModel.predict`.
 
         Raises:
             NotFittedError: not fitted yet.
@@ -226,10 +225,10 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return self.model_.predict(rows, qid=qid, group=group, **more)
 
     def rank(self, X: Any, qid: npt.ArrayLike | None = None, *, group: npt.ArrayLike | None = None) -> Int64Array:
-        """Return the rank of each document in its query, int64[N] in row order; 1 is best, and ties keep row order.
+        """Return the rank of each document in its query, int64[N] in row order. Rank 1 is best; ties keep row order.
 
         Args:
-            X, qid, group: as for `fit`; one query if neither call specifies queries.
+            X, qid, group: as for `fit`. All rows are one query if neither call specifies queries.
 
         Raises:
             NotFittedError, DataError: as `predict`.
@@ -246,18 +245,18 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         group: npt.ArrayLike | None = None,
         sample_weight: npt.ArrayLike | None = None,
     ) -> float:
-        """Return the mean NDCG over queries at the largest cut-off in `eval_at`; NDCG@10 by default.
+        """Return the mean NDCG over queries at the largest cut-off in `eval_at`, which is NDCG@10 by default.
 
-        The conventions are those of the training: the objective's gain, ties averaged over orders, and queries without
-        a relevant document left out. In a search over `gain`, set `conventions` to measure all candidates alike.
+        The conventions are those of the training, with the objective's gain, the mean over tie orders, and no queries
+        without relevant documents. In a search over `gain`, set `conventions` to measure all candidates alike.
 
         Args:
-            X, y, qid, group: as for `fit`; queries are required if `fit` had queries.
-            sample_weight: positive weights, one per query, or one per row and constant within queries.
+            X, y, qid, group: as for `fit`. Queries are required if `fit` had queries.
+            sample_weight: positive weights, either one per query, or one per row that is constant within each query.
 
         Raises:
             NotFittedError: not fitted yet.
-            DataError: missing queries, no query that counts, weights that differ within a query, or as `predict`.
+            DataError: if queries are missing, all are excluded, or weights differ within a query, or as in `predict`.
         """
         rows, qid, group = self._rows("score", X, qid, group)
         scores = self.model_.predict(rows, qid=qid, group=group, threads=self._threads)
@@ -273,19 +272,19 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         bound = BoundMetrics(self._metric, data.labels, data.queries, rules, self._threads)
         return bound.values(data.in_row_order(scores))[str(self._metric)]
 
-    booster_ = _of_model("booster", "Booster of the engine, such as for `shap.TreeExplainer(r.booster_)`.")
+    booster_ = _of_model("booster", "The engine's booster, such as for `shap.TreeExplainer(r.booster_)`.")
     best_iteration_ = _of_model("best_iteration", "Number of rounds used in prediction.")
-    best_score_ = _of_model("best_score", "Validation set -> metric -> value at the best round.")
-    evals_result_ = _of_model("evals_result", "Validation set -> metric -> value in each round.")
+    best_score_ = _of_model("best_score", "Value of each metric on each validation set at the best round.")
+    evals_result_ = _of_model("evals_result", "Values of each metric on each validation set in all rounds.")
     n_features_ = _of_model("n_features", "Number of features.")
-    feature_name_ = _of_model("feature_names", "Feature names, generated if X had none.", list)
+    feature_name_ = _of_model("feature_names", "Feature names, which are generated if X had none.", list)
     objective_ = _of_model("info.objective_name", "Name of the objective.")
 
     @property
     def feature_importances_(self) -> Float64Array:
-        """Share of each feature in the gain of all splits, or in their number (`importance_type`), float64[d].
+        """Share of each feature in the total gain or number of splits (`importance_type`), float64[d].
 
-        Columns computed within queries count for their feature. Linear models use the engine's measure.
+        Columns computed within queries are attributed to their feature. Linear models use the engine's measure.
         """
         kinds = {"gain": "gain", "split": "splits"}
         if self.importance_type not in kinds:
@@ -326,7 +325,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return params
 
     def _rows(self, what: str, X: Any, qid: Any, group: Any) -> tuple[Any, Any, Any]:
-        """Return the features for the model, query ids, and query sizes, for the method `what`."""
+        """Return the model's features, query ids and query sizes, for the method `what`."""
         if what not in ("fit", "eval_set"):
             check_is_fitted(self, "model_")
         X, column, is_table = split_table(X)
@@ -361,7 +360,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return RankingDataset.from_arrays(rows, y, qid=qid, group=group, **more)
 
     def _one_query(self, rows: Any, what: str, qid: Any, group: Any) -> Any:
-        """Return the query sizes, those of one query if neither this call nor `fit` specifies queries."""
+        """Return the query sizes, or a single query's size if neither this call nor `fit` specifies queries."""
         if qid is not None or group is not None:
             return group
         line = f"{what}(X, y, qid=...), or a column {QID!r} of a frame"
@@ -402,12 +401,12 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 
 
 def _is_parameter(name: str) -> bool:
-    """Return whether a name can be a parameter, not an attribute set by `fit`."""
+    """Return True if a name can be a parameter, and is not an attribute set by `fit`."""
     return not (name.startswith("_") or name.endswith("_") or "__" in name)
 
 
 def _of_one_set(given: Any) -> Any:
-    """Wrap a single value in a list; keep a list of values."""
+    """Wrap a single value in a list, or return a list of values unchanged."""
     return given if given is None or (isinstance(given, list | tuple) and np.ndim(given[0])) else [given]
 
 
@@ -415,7 +414,7 @@ def _of_one_set(given: Any) -> Any:
 
 
 def _fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `fit` under our names."""
+    """Return the arguments of `fit` under boostrank's names."""
     rest = dict(given)
     if rest.pop("verbose", None):
         raise ParameterError("verbose is not supported; log rounds with callbacks=[lightgbm.log_evaluation(1)]")
@@ -466,7 +465,7 @@ def _with(given: Mapping[str, Any], name: str, value: Any, alias: str) -> dict[s
 
 
 def _metric(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a metric so that its signature shows LGBMRanker's arguments: labels, scores, weights, query sizes."""
+    """Wrap a metric to give it the signature of LGBMRanker's metrics with labels, scores, weights and query sizes."""
     own = required_names(function)
     if not own:
         return function

@@ -1,4 +1,4 @@
-"""Scikit-learn splitters of whole queries, and tables with a column of query ids."""
+"""Scikit-learn splitters that keep queries whole, and tables with a column of query ids."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from boostrank.core.types import Int64Array, check_in_step
 from boostrank.data.frames import as_frame, names_of, values_of
 
 QID = "qid"
-"""Name of the column of query ids."""
+"""Name of the column that contains query ids."""
 
 
 def split_table(X: Any) -> tuple[Any, npt.NDArray[Any] | None, bool]:
-    """Return the features, the query ids (None without such a column), and whether X is a table with column names."""
+    """Return the features, the query ids (None if there is no column), and whether X is a table with column names."""
     table = as_frame(X)
     if table is None:
         return X, None, False
@@ -31,7 +31,7 @@ def split_table(X: Any) -> tuple[Any, npt.NDArray[Any] | None, bool]:
 
 
 class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
-    """Base class: splits queries instead of rows."""
+    """Base class for splitters, which split queries instead of rows."""
 
     # Request routed metadata by default.
     __metadata_request__split = {"groups": True, "qid": True}  # noqa: RUF012
@@ -39,7 +39,7 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
     n_splits: int
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, qid: Any = None) -> int:
-        """Return the number of splits; the arguments are ignored."""
+        """Return the number of splits. The arguments are ignored."""
         return self.n_splits
 
     def split(
@@ -48,13 +48,13 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
         """Yield the training and test rows of each split, int64 in ascending order.
 
         Args:
-            X: [N, d]; a frame may contain the queries in a column `qid`.
-            groups, qid: [N] query id of each row; rows of a query need not be contiguous. With both, `groups` may keep
-                several queries together.
+            X: [N, d] features. A frame may contain the query ids in a column `qid`.
+            groups, qid: [N] query id for each row. A query's rows need not be contiguous. If both are given, `groups`
+                may keep several queries together.
 
         Raises:
-            DataError: no queries, not one id per row, or groups that split a query.
-            ParameterError: more splits than queries, or a split without training queries.
+            DataError: if there are no queries, not one id per row, or groups that split a query.
+            ParameterError: if there are more splits than queries, or a split has no training queries.
         """
         number = _query_of_rows(X, groups, qid)
         count = int(number.max()) + 1
@@ -68,12 +68,12 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
 
 
 class QueryKFold(_QuerySplitter):
-    """K-fold splitter of whole queries, with folds of about equal size.
+    """K-fold splitter that keeps queries whole, with folds of about equal size.
 
     Args:
-        n_splits: from 2 to the number of queries.
-        shuffle: assign queries to folds at random; otherwise folds are consecutive blocks of queries.
-        random_state: seed of the shuffle; None varies between calls.
+        n_splits: number of folds, from 2 to the number of queries.
+        shuffle: whether to assign queries to folds at random. Otherwise, folds are consecutive blocks of queries.
+        random_state: seed for shuffling; None gives different folds in each call.
     """
 
     def __init__(self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None) -> None:
@@ -87,16 +87,16 @@ class QueryKFold(_QuerySplitter):
 
 
 class QueryTimeSplit(_QuerySplitter):
-    """Time series splitter: each split trains on earlier queries and tests on later ones.
+    """Time series splitter, whose splits train on earlier queries and test on later queries.
 
-    Sizes count queries. Queries of the same time are never on both sides: a training set excludes the time at which its
-    test set begins.
+    Sizes are numbers of queries. Queries with the same time are never on both sides, because a training set excludes
+    the time at which its test set begins.
 
     Args:
         n_splits: number of test sets.
-        time: time of each query: a column name of X, or an array with one sortable value per query (in order of
-            appearance) or per row (constant within queries). None means order of appearance.
-        test_size: queries per test set; None means all queries / (n_splits + 1).
+        time: time of each query, as the name of a column in X, or an array with one sortable value per query (in order
+            of appearance) or per row (constant within queries). None means order of appearance.
+        test_size: number of queries per test set; None means all queries / (n_splits + 1).
     """
 
     def __init__(self, n_splits: int = 5, *, time: Any = None, test_size: int | None = None) -> None:
@@ -159,7 +159,7 @@ def _query_of_rows(X: Any, groups: npt.ArrayLike | None, qid: npt.ArrayLike | No
 
 
 def _by_query(values: Int64Array, number: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return values of rows by query, int64[Q], and the rows whose value differs from that of their query."""
+    """Return one row value per query, int64[Q], and the rows whose value differs from their query's value."""
     of_query = np.zeros(int(number.max()) + 1, np.int64)
     of_query[number] = values
     return of_query, np.flatnonzero(of_query[number] != values)

@@ -1,4 +1,4 @@
-"""Parameter search, with an estimate of the share of the gain that may be luck."""
+"""Parameter search, with an estimate of how much of the improvement may be due to chance."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Parameter search with Optuna, on held-out queries, with an estimate of the variation by luck.
+"""Parameter search with Optuna on held-out queries, with an estimate of the variation due to chance.
 
-A trial is evaluated on a validation set or on folds of whole queries, and compared query by query with the best trial
-so far. Between folds, a trial is stopped if it is worse by more than the variation over queries and luck explain.
+Each trial is evaluated on a validation set or on folds of whole queries, and compared query by query with the best
+trial so far. Between folds, a trial is stopped if its deficit exceeds chance and the variation between queries.
 
 Source: Bergstra et al. 2011 (the tree-structured Parzen estimator, Optuna's sampler).
 """
@@ -45,13 +45,13 @@ _MOST_FAILURES = 5
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial of the search.
+    """A trial in a parameter search.
 
     Args:
-        number: trial number, from 0.
-        params: searched parameters.
-        value: metric over all held-out queries; NaN if stopped.
-        rounds: median best round over folds; 0 if stopped.
+        number: trial number, starting from 0.
+        params: the values of the searched parameters.
+        value: the metric over all held-out queries, or NaN if the trial was stopped.
+        rounds: median best round over the folds, or 0 if the trial was stopped.
         state: "done", "given up", or "failed: why".
     """
 
@@ -64,20 +64,20 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class TuningResult:
-    """Result of a parameter search.
+    """The result of a parameter search.
 
     Args:
         metric: metric name, such as "ndcg@10".
-        fixed: given parameters.
-        best: the best trial; None if none beats the given parameters.
-        start: mean metric of the given parameters over trainings that differ only in seed and row order.
-        luck: its standard deviation over these trainings.
-        matters: difference between two single trainings that occurs by luck with a probability of 5%.
-        gain: best minus start (the mean of its trainings), by query. It is optimistic, as the best of many trials.
-        start_rounds: median best round of the given parameters.
-        folds: number of folds of whole queries; 0 with a validation set.
+        fixed: the given parameters, which were not searched.
+        best: the best trial, or None if no trial is better than the given parameters.
+        start: mean metric with the given parameters over trainings that differ only in the seed and row order.
+        luck: standard deviation of the metric over these trainings.
+        matters: difference between two single trainings that occurs by chance with a probability of 5%.
+        gain: the best trial minus the mean of the start's trainings, by query. As the best of many, it is optimistic.
+        start_rounds: median best round with the given parameters.
+        folds: number of folds of whole queries, or 0 with a validation set.
         queries: number of held-out queries included in the metric.
-        rounds, patience: maximum rounds of each training, and its patience of early stopping.
+        rounds, patience: maximum number of rounds in each training, and the patience for early stopping.
     """
 
     metric: str
@@ -96,7 +96,7 @@ class TuningResult:
 
     @property
     def params(self) -> dict[str, Any]:
-        """Arguments for `boostrank.train`: the given parameters and the best ones found."""
+        """Parameters for `boostrank.train`, which are the given ones and the best ones found."""
         return self.fixed | (self.best.params if self.best else {})
 
     @property
@@ -137,21 +137,21 @@ def tune(
     """Search for parameters.
 
     Args:
-        params: as in `boostrank.train`; given parameters are not searched. The default of early stopping is 50 rounds.
-        train_set: training set, with features in memory.
-        valid_set: set on which trials are evaluated; None for folds of the training queries.
-        num_boost_round: maximum rounds of each training.
-        trials: total number of trials, including those of a resumed study; 0 returns the result of the study.
-        folds: number of folds of whole queries, at least 2; ignored with `valid_set`.
-        space: name -> `Span` or `Choice`, for parameters of the objective or the engine. Adds to or replaces the
-            default space: the ranges declared by the objective, and `space.TREES`. "objective" may be a `Choice`.
-        study: file that stores the trials; if it exists, the search is resumed. None stores nothing.
-        progress: called after each trial.
-        options: as in `boostrank.train`, for every trial.
+        params: as in `boostrank.train`. Given parameters are not searched. The default patience is 50 rounds.
+        train_set: the training set, with features in memory.
+        valid_set: data set on which trials are evaluated; None for folds of the training queries.
+        num_boost_round: maximum number of rounds in each training.
+        trials: total number of trials, including the trials in a resumed study; 0 returns the result of that study.
+        folds: number of folds of whole queries, at least 2. Ignored if `valid_set` is given.
+        space: mapping from names of objective or engine parameters to `Span` or `Choice`. It extends or replaces the
+            default space, which is the objective's declared ranges and `space.TREES`. "objective" may be a `Choice`.
+        study: path of a file that stores the trials. If it exists, the search is resumed. None stores nothing.
+        progress: function to call after each trial.
+        options: options as in `boostrank.train`, which are used in every trial.
 
     Raises:
-        InputError: invalid parameters or data; a study of another search, with the differences.
-        MissingDependency: Optuna is not installed.
+        InputError: if parameters or data are invalid, or if the study is from another search (with the differences).
+        MissingDependency: if Optuna is not installed.
     """
     try:
         import optuna
@@ -205,19 +205,19 @@ def _open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict
 
 
 def _finished(study: Any) -> list[Any]:
-    """Return the finished trials in order, without those of killed processes."""
+    """Return the finished trials in order, without the trials of killed processes."""
     finished = [t for t in study.get_trials(deepcopy=False) if t.state.is_finished()]
     return [t for t in finished if t.state.name != "FAIL" or "why" in t.user_attrs]
 
 
 def _leader_of(study: Any) -> Any:
-    """Return the best trial that beats the start; None if there is none."""
+    """Return the best trial that is better than the start, or None if there is none."""
     found = [t for t in study.get_trials(deepcopy=False) if t.value is not None and "per_query" in t.user_attrs]
     return max(found, key=lambda t: (t.value, -t.number), default=None)
 
 
 class _Search:
-    """Evaluation of trials, with everything that stays constant during the search."""
+    """A search that evaluates trials, with everything that stays constant."""
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class _Search:
         self._failed = 0
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that must be equal to resume a search."""
+        """Return the settings that must be unchanged when a search is resumed."""
         within = self.plan.within
         return {
             "fixed": {name: str(value) for name, value in sorted(self.fixed.items())}
@@ -279,7 +279,7 @@ class _Search:
         } | ({} if within is None else {"within_query": [*within.kinds, str(within.of)]})
 
     def measure_start(self, study: Any) -> None:
-        """Evaluate the given parameters several times: the baseline and its variation by luck."""
+        """Evaluate the given parameters several times for the baseline and its variation due to chance."""
         if "start" not in study.user_attrs:
             runs = [self._evaluate({}, self.seed, lucky=i) for i in range(_BASELINE_RUNS)]
             values, rounds = zip(*runs, strict=True)
@@ -296,7 +296,7 @@ class _Search:
         self.start_rounds = int(start["rounds"])
 
     def run(self, trial: Any, study: Any) -> tuple[str, float | None]:
-        """Run a trial; return the name of its state, and its value."""
+        """Run a trial, and return the name of its state and its value."""
         found = self._suggest(trial)
         trial.set_user_attr("params", found)
         leader = _leader_of(study)
@@ -348,8 +348,8 @@ class _Search:
     ) -> tuple[Float64Array, int]:
         """Return the metric of each held-out query, and the median best round.
 
-        A trial that falls behind `against` by more than chance returns only the queries so far. `lucky` > 0 changes the
-        seed and the order of the training rows, which should not matter.
+        If a trial falls behind `against` by more than chance, return only the queries evaluated so far. `lucky` > 0
+        changes the seed and the order of the training rows, which should not matter.
         """
         params = {"objective": self.objective, "early_stopping_round": self.patience} | self.fixed | dict(found)
         plan = replace(self.plan, params=params).seeded(seed + lucky)
@@ -370,7 +370,7 @@ class _Search:
         return np.concatenate(values), int(np.median(rounds))
 
     def _behind(self, so_far: Float64Array, against: Float64Array) -> bool:
-        """Return True if the deficit exceeds the variation over queries and luck."""
+        """Return True if the deficit is larger than the variation between queries and chance can explain."""
         difference = so_far - against[: so_far.size]
         counted = ~np.isnan(difference)
         if counted.sum() < 2:

@@ -1,4 +1,4 @@
-"""Search space: the trees' parameters, and parameters that an objective declares with bounds or on a log scale."""
+"""Search space of tree parameters and the parameters that an objective declares with bounds or on a log scale."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SPAN = re.compile(r"(?P<low>[^:]+):(?P<high>[^:]+)(?P<log>:log)?")
 
 @dataclass(frozen=True)
 class Span:
-    """Numbers between two inclusive bounds.
+    """A range of numbers between two inclusive bounds.
 
     Args:
-        low, high: bounds, low < high.
-        log: search on a log scale; requires low > 0.
-        integer: whole numbers only.
+        low, high: the bounds, where low < high.
+        log: whether to search on a log scale, which requires low > 0.
+        integer: whether to search only whole numbers.
     """
 
     low: float
@@ -50,10 +50,10 @@ class Span:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of several values.
+    """A choice of one of several values.
 
     Args:
-        values: at least two distinct words, numbers or booleans.
+        values: at least two distinct strings, numbers or booleans.
     """
 
     values: tuple[Any, ...]
@@ -80,11 +80,11 @@ TREES: dict[str, Dimension] = {
     "lambda_l2": Span(0.01, 100.0, log=True),
     "feature_fraction": Span(0.2, 1.0),
 }
-"""Default space of the trees' parameters, in LightGBM's names; both engines accept them."""
+"""Default search space for the tree parameters. The names are LightGBM's, and both engines accept them."""
 
 
 def parse_dimension(text: str) -> Dimension:
-    """Parse `0.1:10`, `0.1:10:log`, `7:63` (whole numbers) or `a,b,c`."""
+    """Parse a dimension such as `0.1:10`, `0.1:10:log`, `7:63` (whole numbers) or `a,b,c`."""
     span = _SPAN.fullmatch(text.strip())
     if span is None:
         values = tuple(typed_value(word.strip()) for word in split_outside_brackets(text, ",") if word.strip())
@@ -98,7 +98,7 @@ def parse_dimension(text: str) -> Dimension:
 
 
 def declared_dimension(param: Param) -> Dimension | None:
-    """Return the default range of a declared parameter; None if its declaration does not bound it."""
+    """Return the default range for a declared parameter, or None if its declaration does not bound it."""
     if param.kind not in ("number", "integer"):
         return None
     whole = param.kind == "integer"
@@ -113,7 +113,7 @@ def declared_dimension(param: Param) -> Dimension | None:
 def full_space(
     params: Sequence[Param], fixed: Mapping[str, Any], given: Mapping[str, Dimension], trees: bool = True
 ) -> dict[str, Dimension]:
-    """Combine the spaces of the objective's parameters, of the trees, and the given one, which takes precedence."""
+    """Combine the spaces for the objective and the trees with the given space, which takes precedence."""
     space: dict[str, Dimension] = {}
     for param in params:
         dimension = declared_dimension(param)
