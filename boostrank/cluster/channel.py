@@ -1,8 +1,8 @@
-"""TCP connections between the client of a training and its workers, and among the workers.
+"""TCP connections between the training client and its workers, and between the workers.
 
-In a handshake of fixed length, both ends prove that they know the key of the training. No length is trusted and no
-message is unpickled before. Each later message is authenticated with a key of its connection, which is closed if the
-check fails. (`multiprocessing.connection` only authenticates the handshake.) Messages are not encrypted.
+In a handshake of fixed length, both ends prove that they know the training key. No length is trusted and no message is
+unpickled before the handshake. Each later message is authenticated with a connection key, and the connection is closed
+if this check fails. (`multiprocessing.connection` only authenticates the handshake.) Messages are not encrypted.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ _KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3), (
 
 
 class WrongKey(ConnectionError):
-    """Error raised if the other end does not know the key."""
+    """Error that is raised if the other end does not know the key."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """Address and key of a listening process."""
+    """The address and the key of a listening process."""
 
     address: Address
     key: bytes = field(repr=False)
 
 
 class Link:
-    """An authenticated connection, which this process accepted if `called`. Several threads may send.
+    """An authenticated connection, which this process accepted if `called`. Several threads may send messages.
 
     Raises:
-        OSError, EOFError: the handshake failed or timed out.
+        OSError, EOFError: if the handshake failed or timed out.
     """
 
     def __init__(self, connection: socket.socket, key: bytes, *, called: bool) -> None:
@@ -92,7 +92,7 @@ class Link:
         self.send_bytes(pickle.dumps(message, protocol=5))
 
     def receive(self) -> Any:
-        """Return the next object; raise EOFError or OSError if the connection is closed or broken."""
+        """Return the next object, or raise EOFError or OSError if the connection is closed or broken."""
         return pickle.loads(self.receive_bytes())
 
     def send_bytes(self, body: Any) -> None:
@@ -103,7 +103,7 @@ class Link:
             self._socket.sendall(b"".join((head, body)))
 
     def receive_bytes(self) -> bytearray:
-        """Return the next frame; raise the same errors as `receive`."""
+        """Return the next frame, or raise the same errors as `receive`."""
         start = self._exactly(8 + _CODE)
         head, code = start[:8], start[8:]
         body = self._exactly(struct.unpack(">Q", head)[0])
@@ -115,7 +115,7 @@ class Link:
         return body
 
     def close(self) -> None:
-        """Close the connection, also for threads that wait for a message."""
+        """Close the connection, even if threads are waiting for a message."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -142,7 +142,7 @@ def _code(key: bytes, text: bytes, size: int, more: Any = b"") -> bytes:
 
 
 def connect(call: Call, patience: float = _JOIN_SECONDS) -> Link:
-    """Connect to a listening process, retrying for `patience` seconds; raise OSError on failure."""
+    """Connect to a listening process, retrying for `patience` seconds, and raise OSError on failure."""
     until = time.monotonic() + patience
     while True:
         try:
@@ -156,7 +156,7 @@ def connect(call: Call, patience: float = _JOIN_SECONDS) -> Link:
 
 
 class Door(socketserver.ThreadingTCPServer):
-    """A server that calls `welcome` with the link of each authenticated process, in a separate thread."""
+    """A server that calls `welcome` with a link to each authenticated process, in a separate thread."""
 
     daemon_threads, block_on_close, request_queue_size, allow_reuse_address = True, False, 128, True
 
@@ -168,11 +168,11 @@ class Door(socketserver.ThreadingTCPServer):
         threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True).start()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Refuse connections above the limit of unauthenticated ones."""
+        """Refuse connections above the limit for unauthenticated connections."""
         return self._strangers.acquire(blocking=False)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Authenticate a connection and pass its link to `welcome`."""
+        """Authenticate a connection, and pass its link to `welcome`."""
         try:
             link = Link(request, self._key, called=True)
         except (OSError, EOFError):
@@ -182,16 +182,16 @@ class Door(socketserver.ThreadingTCPServer):
         self._welcome(link)
 
     def shutdown_request(self, request: Any) -> None:
-        """Leave the socket open; its link closes it."""
+        """Leave the socket open, because its link closes it."""
 
     def close(self) -> None:
-        """Stop listening; keep open links."""
+        """Stop listening, but keep open links."""
         self.shutdown()
         self.server_close()
 
 
 class Mesh:
-    """Links between the `size` workers of a training, which have sent `sent` bytes. Others connect to `address`."""
+    """Links between the `size` workers, through which `sent` bytes were sent. Other workers connect to `address`."""
 
     def __init__(self, host: str, key: bytes) -> None:
         self.host, self._key, self._links = host, key, dict[int, Link]()
@@ -202,7 +202,7 @@ class Mesh:
 
     @contextlib.contextmanager
     def joined(self, rank: int, addresses: Sequence[Address]) -> Iterator[Mesh]:
-        """Link all workers, given their addresses by rank. Leaving the block closes the links."""
+        """Connect to all workers, given their addresses by rank. The links are closed at the end of the block."""
         self.rank, self.size = rank, len(addresses)
         try:
             with _in_contact("another worker"):
@@ -217,7 +217,7 @@ class Mesh:
             self.close()
 
     def all_to_all(self, pieces: Sequence[Any]) -> list[Any]:
-        """Send each worker its buffer, and return the buffers received; raise LostContact if a worker is lost."""
+        """Send each worker its buffer and return the received buffers, or raise LostContact if a worker is lost."""
         found: list[Any] = list(pieces)
         for turn in range(self.size):
             peer = (turn - self.rank) % self.size  # each pair meets in one turn
@@ -232,7 +232,7 @@ class Mesh:
         return found
 
     def all_reduce(self, sums: Float64Array) -> Float64Array:
-        """Return sums over all workers, added in the order of the ranks so that each gets the same bytes."""
+        """Return sums over all workers, added in rank order so that each worker gets the same bytes."""
         own = np.ascontiguousarray(sums, dtype=np.float64)
         total = np.zeros_like(own)
         for piece in self.all_to_all([own.tobytes()] * self.size):
@@ -240,7 +240,7 @@ class Mesh:
         return total
 
     def share(self, value: Any, reader: int | None = None) -> list[Any]:
-        """Return the values of all workers by rank; with `reader`, only to that worker."""
+        """Return the values from all workers by rank. With `reader`, only that worker receives them."""
         body = pickle.dumps(value, protocol=5)
         pieces = [body if reader in (None, peer) else b"" for peer in range(self.size)]
         return [pickle.loads(piece) if piece else None for piece in self.all_to_all(pieces)]

@@ -1,4 +1,4 @@
-"""Launcher for Dask clusters, `dask:tcp://HOST:PORT`. Data may be Dask data frames."""
+"""Launcher for Dask clusters, `dask:tcp://HOST:PORT`. The data may be Dask data frames."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _LOCK = "boostrank: one training at a time"
 
 
 class DaskWorkers(Launcher):
-    """Dask workers, with one task each. Simultaneous trainings run one after another.
+    """Launcher that runs one task on each Dask worker. Simultaneous trainings run one after another.
 
     Args:
-        client: `distributed.Client`.
-        listen: host and port of this process for the workers; None uses its address in the scheduler's network.
+        client: a `distributed.Client`.
+        listen: host and port at which workers reach this process; None uses its address in the scheduler's network.
     """
 
     frames = "dask"
@@ -42,7 +42,7 @@ class DaskWorkers(Launcher):
 
     @classmethod
     def named(cls, kind: str, where: str) -> Self:
-        """Create the launcher for `dask:ADDRESS`, or `dask:FILE` with a scheduler file."""
+        """Create a launcher from `dask:ADDRESS`, or from `dask:FILE` with a scheduler file."""
         is_file = os.path.isfile(where)
         if not is_file and ":" not in where:
             raise ParameterError(f"dask:{where} is neither an address (tcp://10.0.0.1:8786) nor a scheduler file")
@@ -103,7 +103,7 @@ class DaskWorkers(Launcher):
 
 
 def predict(model: RankingModel, frame: Any, column: str = "score") -> Any:
-    """Add a column of scores to a Dask data frame, partition by partition."""
+    """Add a score column to a Dask data frame, partition by partition."""
 
     def work(rows: Any) -> Any:
         import pyarrow as pa

@@ -1,6 +1,6 @@
-"""Launcher for ranks started by torchrun, MPI, Slurm or indexed jobs of Kubernetes, all with the same command.
+"""Launcher for ranks that torchrun, MPI, Slurm or indexed Kubernetes jobs start, all with the same command.
 
-The first rank is the client and starts a worker process. The other ranks are workers, and receive the final model.
+The first rank is the client and starts a worker process. The other ranks are workers and receive the final model.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _RANKS = {
     "JOB_COMPLETION_INDEX": "JOB_PARALLELISM",
 }
 _ON_MACHINE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE")
-"""Variables with the number of ranks on this machine, of torchrun, Open MPI, MPICH and Slurm."""
+"""Environment variables for the number of ranks on this machine, set by torchrun, Open MPI, MPICH and Slurm."""
 _PORT = 29400
 _LEAST_KEY = 16
 
 
 class EnvWorkers(LocalWorkers):
-    """Launcher for the ranks of a job."""
+    """Launcher for the ranks in a job."""
 
     def __init__(self) -> None:
         name = next((name for name in _RANKS if name in os.environ), None)
@@ -66,7 +66,7 @@ class EnvWorkers(LocalWorkers):
         return cls()
 
     def serve(self) -> RankingModel:
-        """Work as a rank other than the first, and return the model; raise WorkerLost if there is none."""
+        """Work as a rank other than the first, and return the model, or raise WorkerLost if there is no model."""
         try:
             model, why = serve(Call(self.listen, self.key or b""), self.rank, self.threads, patience=self.patience)
         except OSError as error:

@@ -24,14 +24,14 @@ _ROOT = str(Path(__file__).parents[2])
 
 
 class LocalWorkers(Launcher):
-    """Processes on this machine.
+    """Launcher for processes on this machine.
 
     Args:
         size: number of workers.
-        threads: number of threads per process; None divides the cores among them.
+        threads: number of threads per process; None divides the cores among the processes.
 
     Attributes:
-        processes: number of workers to start, ranks from 0; the other ranks start by themselves.
+        processes: number of workers to start, with ranks from 0. Workers with other ranks are started elsewhere.
     """
 
     def __init__(self, size: int, threads: int | None = None) -> None:

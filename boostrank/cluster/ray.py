@@ -1,4 +1,4 @@
-"""Launcher for tasks on a Ray cluster, `ray:2`. Data may be Ray Datasets."""
+"""Launcher for tasks on a Ray cluster, `ray:2`. The data may be Ray Datasets."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from boostrank.model.ranking_model import RankingModel
 
 
 class RayWorkers(Launcher):
-    """Tasks on the Ray cluster that `ray.init` finds, or on this machine.
+    """Launcher for tasks on the Ray cluster that `ray.init` finds, or on this machine.
 
     Args:
         size: number of tasks.
-        cpus: number of cores and threads per task.
-        listen: host and port of this process for the tasks; None uses this node's address in Ray.
+        cpus: number of cores, and of threads, per task.
+        listen: host and port at which tasks reach this process; None uses this node's address in Ray.
     """
 
     frames = "ray"
@@ -53,5 +53,5 @@ class RayWorkers(Launcher):
 
 
 def predict(model: RankingModel, data: Any, column: str = "score") -> Any:
-    """Add a column of scores to a Ray Dataset, batch by batch."""
+    """Add a score column to a Ray Dataset, batch by batch."""
     return data.map_batches(lambda batch: scored(model, batch, column), batch_format="pyarrow")

@@ -1,4 +1,4 @@
-"""Launcher for tasks of a Spark barrier stage, `spark:2`. Data may be Spark DataFrames."""
+"""Launcher for tasks in a Spark barrier stage, `spark:2`. The data may be Spark DataFrames."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SET = "boostrank_set"  # column with the number of the data set
 
 
 class SparkWorkers(Launcher):
-    """Tasks of a barrier stage.
+    """Launcher for tasks in a barrier stage.
 
     Args:
-        size: number of tasks, which must all run at once; each has `spark.task.cpus` threads.
-        listen: host and port of the driver for the tasks; None uses `spark.driver.host`.
+        size: number of tasks, which must all run at once. Each task has `spark.task.cpus` threads.
+        listen: host and port at which tasks reach the driver; None uses `spark.driver.host`.
     """
 
     frames = "pyspark"
@@ -83,15 +83,15 @@ def train(
     listen: Address | None = None,
     **options: Any,
 ) -> RankingModel:
-    """Partition a Spark DataFrame by query and train on `workers` tasks; see `boostrank.cluster.train`.
+    """Partition a Spark DataFrame by query, and train on `workers` tasks; see `boostrank.cluster.train`.
 
-    `label`, `qid`, `weight` and `drop` name columns; all others are features. For `listen`, see `SparkWorkers`.
+    `label`, `qid`, `weight` and `drop` are column names; other columns are features. For `listen`, see `SparkWorkers`.
     """
     return train_on(SparkWorkers(workers, listen), params, frame, num_boost_round, valid, **options)
 
 
 def predict(model: RankingModel, frame: Any, column: str = "score") -> Any:
-    """Add a column of scores to a DataFrame, batch by batch."""
+    """Add a score column to a DataFrame, batch by batch."""
 
     def work(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Client of a training on several workers, which assigns shards and tasks to them, and calls the callbacks."""
+"""Client for training on several workers, which assigns shards and tasks to the workers, and calls the callbacks."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from boostrank.options import KEYWORDS, Option, ReadOptions, TrainOptions, decla
 from boostrank.records import ModelInfo
 
 _LAUNCHERS = {kind: f"{kind.title()}Workers" for kind in ("local", "env", "dask", "spark", "ray")}
-"""Module in `boostrank.cluster` -> name of its launcher."""
+"""Mapping from modules in `boostrank.cluster` to the names of their launchers."""
 _OWN = [Option(name=name, help="") for name in ("tell", "worker_timeout", "format", "categorical_feature")]
 
 
 def launcher_of(workers: Any) -> Launcher:
-    """Return the launcher for `workers` of `train`."""
+    """Return the launcher for the argument `workers` of `train`."""
     if isinstance(workers, str):
         kind, _, where = workers.partition(":")
         if kind not in _LAUNCHERS:
@@ -61,30 +61,30 @@ def train(
 ) -> RankingModel:
     """Train a ranker on several workers.
 
-    The model differs from that of a single machine only by the order of sums, the approximate bins of XGBoost, and the
-    random numbers of objectives.
+    The model differs from training on a single machine only through the order of sums, XGBoost's approximate bins, and
+    the objectives' random numbers.
 
     Args:
-        workers: "local:2" (processes on this machine); "env" (ranks started by torchrun, MPI, Slurm or Kubernetes; each
-            makes this call and gets the model); "dask:tcp://10.0.0.1:8786" or "dask:FILE"; "spark:8" or "ray:8"
+        workers: "local:2" (processes on this machine); "env" (ranks started by torchrun, MPI, Slurm or Kubernetes,
+            which all make this call and get the model); "dask:tcp://10.0.0.1:8786" or "dask:FILE"; "spark:8" or "ray:8"
             (tasks); a `distributed.Client`; or a `Launcher`.
         params, num_boost_round: as for `boostrank.train`.
-        data: files of whole queries or patterns ("shards/*.txt"), with paths that are valid on the workers. Or a table:
-            a Spark, Dask or Ray data frame with workers of the same kind, or a table of pandas, polars or Arrow. It is
-            partitioned by query.
-        valid: files or a table to evaluate each round; a list of lists, or of tables, for several sets.
-        valid_names: names of the sets; `valid_0`, ... by default.
-        options: options of `boostrank.train`, of `RankingDataset.read` (`from_frame` for tables), and
+        data: files of whole queries, or patterns ("shards/*.txt"), with paths that are valid on the workers; or a
+            table, which is partitioned by query. A table is a Spark, Dask or Ray data frame for workers of the same
+            kind, or a pandas, polars or Arrow table.
+        valid: files or a table to evaluate in each round, or a list of lists or of tables for several sets.
+        valid_names: names of the validation sets. The default is `valid_0`, ....
+        options: options of `boostrank.train` and `RankingDataset.read` (`from_frame` for tables), and
 
-            * `checkpoint`: the model is saved to its path periodically; continue it with `init_model`;
+            * `checkpoint`: the model is saved to its path periodically, and can be continued with `init_model`;
             * `callbacks`: called in this process, without a model; `StopTraining` takes effect a few rounds later;
-            * `tell`: called with a summary of workers and data before training;
-            * `worker_timeout`: seconds without an answer after which a worker is considered lost.
+            * `tell`: function that is called with a summary of the workers and data before training;
+            * `worker_timeout`: number of seconds without an answer after which a worker is considered lost.
 
     Raises:
-        WorkerLost: a worker died or does not answer; the last checkpoint is valid.
-        InputError, TrainingError: as `boostrank.train`, with the shard or the worker; a query in two shards, a shard
-            that no worker can read, or workers with different versions.
+        WorkerLost: if a worker died or does not answer. The last checkpoint is valid.
+        InputError, TrainingError: as in `boostrank.train`, naming the shard or worker, or if a query is in two shards,
+            no worker can read a shard, or workers have different versions.
     """
     training = ClusterTraining(params, num_boost_round, **options)
     paths = _is_path(data) or (isinstance(data, list | tuple) and all(map(_is_path, data)))
@@ -105,7 +105,7 @@ def train(
 
 
 class ClusterTraining:
-    """A training on workers, with the arguments of `train`."""
+    """A training run on several workers, with the arguments of `train`."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class ClusterTraining:
         self._history.rounds = self._before
 
     def on(self, launcher: Launcher, data: Any, sets: Mapping[str, Any], *, frames: bool) -> RankingModel:
-        """Train on the workers of a launcher; `data` and each validation set are paths, or a table if `frames`."""
+        """Train on a launcher's workers. `data` and each validation set are paths, or a table if `frames`."""
         started, groups = time.perf_counter(), [data, *sets.values()]
         qid, tables = self._reading.get("qid", "qid"), [dict[str, Any]()] * launcher.size
         if frames and launcher.frames and type(data).__module__.partition(".")[0].startswith(launcher.frames):
@@ -171,9 +171,9 @@ class ClusterTraining:
     def _prepared(
         self, groups: Sequence[list[str]], tables: Sequence[Any], valid_names: tuple[str, ...]
     ) -> tuple[Any, ...]:
-        """Assign and validate the shards of all sets, and return the arguments of `Worker.fit`.
+        """Assign and validate the shards of all data sets, and return the arguments for `Worker.fit`.
 
-        Without paths in `groups`, the shards are `tables` and those that the workers hold.
+        If `groups` has no paths, the shards are `tables` and the tables that the workers already have.
         """
         workers, reading = self._workers, self._reading
         everything = [path for group in groups for path in group]
@@ -225,7 +225,7 @@ class ClusterTraining:
         )
 
     def _trained(self, task: tuple[Any, ...], started: float) -> RankingModel:
-        """Train, with callbacks and checkpoints in this process."""
+        """Train, while this process calls the callbacks and writes checkpoints."""
         work = [(rank, *task) for rank in range(len(self._workers.ranks))]
         total = self._before + self.settings.rounds
         try:
@@ -233,7 +233,7 @@ class ClusterTraining:
         except WorkerLost as error:
             if not self._saved:
                 raise
-            holds = f"{self._checkpoint.path} holds the first {self._saved} rounds"
+            holds = f"{self._checkpoint.path} contains the first {self._saved} rounds"
             raise WorkerLost(f"{error}; {holds}: continue it for {total - self._saved} more") from error
         model, _, stopped, _ = results[0]
         if len({checksum for _, checksum, _, _ in results}) > 1:
@@ -266,7 +266,7 @@ class ClusterTraining:
         return f" after round {self._history.rounds}"
 
     def _save_so_far(self, rounds: int, body: bytes, info: ModelInfo) -> None:
-        """Write a checkpoint; if that fails, warn and keep the old one."""
+        """Write a checkpoint, or warn and keep the old checkpoint if that fails."""
         end = rounds - self._before
         history = {
             name: {metric: values[:end] for metric, values in metrics.items()}
@@ -281,7 +281,7 @@ class ClusterTraining:
             errors.warn_user(words, errors.TrainingWarning)
 
     def _of_all(self, info: ModelInfo) -> ModelInfo:
-        """Return the first worker's record with the data of all workers."""
+        """Return the first worker's record with the data from all workers."""
         data = {
             "files": sorted(shard.path for shard in self._shards),
             "rows": sum(shard.rows for shard in self._shards),
@@ -299,7 +299,7 @@ def _is_path(value: Any) -> bool:
 
 
 def _expanded(given: Any) -> list[str]:
-    """Return absolute paths; workers report patterns without a match as unreadable."""
+    """Return absolute paths. Workers report patterns without a match as unreadable."""
     found: list[str] = []
     for path in map(os.path.abspath, [given] if _is_path(given) else given):
         try:
@@ -317,11 +317,11 @@ def _expanded(given: Any) -> list[str]:
 def place(
     shards: Sequence[str], sizes: Mapping[str, Mapping[str, int]], already: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[str]]:
-    """Assign shards to workers with about equal bytes: the largest shard first, to the worker with the least load.
+    """Assign shards of about equal total size to workers, the largest first, each to the worker with the least load.
 
     Args:
-        sizes: bytes of each shard that a worker can read, by worker and path.
-        already: assigned shards of another data set by worker.
+        sizes: size in bytes of each shard that a worker can read, by worker and path.
+        already: shards of another data set that are already assigned, by worker.
     """
     load = {worker: sum(sizes[worker][path] for path in (already or {}).get(worker, ())) for worker in sizes}
     seen = {path: {worker: known[path] for worker, known in sizes.items() if path in known} for path in shards}
@@ -367,6 +367,6 @@ def refuse_mixed_weights(shards: Sequence[Shard]) -> None:
 
 
 def _all_ids(shards: Sequence[Shard]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """Return the query ids of all shards, and the number of the shard of each."""
+    """Return the query ids in all shards, and the number of the shard that contains each id."""
     parts = [shard.qids for shard in shards]
     return joined_ids(parts), np.repeat(np.arange(len(shards)), [len(part) for part in parts])

@@ -1,4 +1,4 @@
-"""Worker of a training, which reads its shards, describes them, and trains together with the others.
+"""A training worker, which reads and describes its shards, and trains together with the other workers.
 
 Every launcher runs `serve`. The client calls methods of `Worker` by name.
 """
@@ -43,16 +43,16 @@ from boostrank.options import TrainOptions
 from boostrank.records import ModelInfo
 
 CLIENT_SILENCE_SECONDS = 60.0
-"""Time without a message from the client after which the training ends."""
+"""Time without a message from the client after which training ends."""
 _LEAVING_SECONDS = 10.0  # for unfinished work when the client leaves
 _WORK = frozenset({"sizes", "read", "settle", "fit"})
 Last = tuple[RankingModel | None, str]
-"""Last message of the client: the model, or None and a reason."""
+"""The client's last message, which is the model, or None and a reason."""
 _WARNINGS = (errors.DataWarning, errors.TrainingWarning)
 
 
 class Hello(NamedTuple):
-    """First message of a worker."""
+    """The first message from a worker."""
 
     rank: int
     name: str  # address of its link
@@ -63,7 +63,7 @@ class Hello(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """Description of a shard; `path` is its file or table name."""
+    """The description of a shard, where `path` is the name of its file or table."""
 
     path: str
     space: FeatureSpace
@@ -79,14 +79,14 @@ class Shard(NamedTuple):
 
 
 class News(NamedTuple):
-    """Answer to a heartbeat of the client."""
+    """The answer to a heartbeat from the client."""
 
     rounds: list[Any]  # (round, first, last, metrics) of new rounds
     model: tuple[int, bytes, ModelInfo] | None  # rounds, model file and record of a new checkpoint
 
 
 class Result(NamedTuple):
-    """Result of a task; a secondary error is a consequence of another worker's failure."""
+    """The result of a task. A secondary error is a consequence of another worker's failure."""
 
     value: Any = None
     warnings: tuple[tuple[type[Warning], str], ...] = ()
@@ -103,13 +103,13 @@ def serve(
     exclusive: bool = True,
     patience: float = 60.0,
 ) -> Last:
-    """Work for a client until it leaves, and return its last message.
+    """Work for a client until it disconnects, and return its last message.
 
     Args:
-        call: address and key of the client.
-        tables: tables of whole queries by name, as shards of this worker.
-        exclusive: exit the process at the end, even if an engine hangs.
-        patience: seconds to wait for the client.
+        call: the client's address and key.
+        tables: tables of whole queries by name, which are this worker's shards.
+        exclusive: whether to exit the process at the end, even if an engine hangs.
+        patience: number of seconds to wait for the client.
     """
     for name, value in openmp_environment().items():  # before an engine reads them
         os.environ.setdefault(name, value)
@@ -142,12 +142,12 @@ def serve(
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that client and workers must share."""
+    """Return the versions that must be the same on the client and the workers."""
     return package_versions("xgboost", "xgboost-cpu", "lightgbm", "numpy", "numba")
 
 
 class Worker:
-    """Tasks and state of a worker; `rounds` and `checkpoints` are sent with the next heartbeat."""
+    """The tasks and the state of a worker. `rounds` and `checkpoints` are sent with the next heartbeat."""
 
     def __init__(self, link: Link, key: bytes, threads: int, tables: Mapping[str, Any]) -> None:
         self._link, self._threads, self._tables = link, threads, dict(tables)
@@ -166,7 +166,7 @@ class Worker:
             self._link.send(News(rounds, self.checkpoints.pop() if self.checkpoints else None))
 
     def do(self, name: str, arguments: Sequence[Any]) -> None:
-        """Run a task and send its result or error."""
+        """Run a task, and send its result or error."""
         self.idle.clear()
         try:
             result = self._done(name, arguments)
@@ -198,19 +198,19 @@ class Worker:
         return Result(value, tuple((w.category, str(w.message)) for w in caught))
 
     def sizes(self, paths: Sequence[str], tables: Mapping[str, Any]) -> dict[str, int]:
-        """Take tables from the client, and return the size of each readable file in bytes and of each table in rows."""
+        """Receive tables from the client. Return the size of each readable file in bytes, and of each table in rows."""
         self._tables |= tables
         found = {path: os.path.getsize(path) for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)}
         return found | {name: len(table) for name, table in self._tables.items() if len(table)}
 
     def read(self, paths: Sequence[str], reading: Mapping[str, Any]) -> list[Shard]:
-        """Read and describe the training shards of this worker."""
+        """Read and describe this worker's training shards."""
         self._names = tuple(paths)
         self._training = [self._read(path, reading) for path in paths]
         return [Shard.of(path, part) for path, part in zip(paths, self._training, strict=True)]
 
     def settle(self, space: FeatureSpace, valid: Sequence[Sequence[str]], reading: Mapping[str, Any]) -> Any:
-        """Apply the common feature space to the training shards, and read the validation shards with it."""
+        """Apply the common feature space to the training shards, and use it to read the validation shards."""
         self._space, pairs = space, zip(self._names, self._training, strict=True)
         self._training = [self._like(path, part, space, reading) for path, part in pairs]
         self._validation = [[self._read(path, reading, space) for path in paths] for paths in valid]
@@ -219,10 +219,10 @@ class Worker:
     def fit(
         self, rank: int, options: TrainOptions, meshes: Sequence[Address], names: Sequence[str], order: Any, every: int
     ) -> Any:
-        """Train with the workers at `meshes`; `order` has the (rank, index on that rank) of each training shard.
+        """Train with the workers at `meshes`, where `order` has the (rank, index on that rank) of each training shard.
 
         Returns:
-            The model (first worker only), its checksum, whether the client stopped the training, and the bytes sent.
+            The model (first worker only), its checksum, whether the client stopped training, and the bytes sent.
         """
         if draft(options).settings.threads is None:
             options = replace(options, threads=self._threads)
@@ -238,13 +238,13 @@ class Worker:
 
     @property
     def _where(self) -> str:
-        """Prefix of messages: this worker and its shards."""
+        """Prefix for messages, with this worker and its shards."""
         more = len(self._names) - 3
         shards = ", ".join(self._names[:3]) + (f" and {more} more" if more > 0 else "")
         return f"worker {self._link.name}{f' ({shards})' if shards else ''}: "
 
     def _like(self, path: str, part: RankingDataset, space: FeatureSpace, reading: Mapping[str, Any]) -> RankingDataset:
-        """Convert a shard to the features and categories of the training set."""
+        """Convert a shard to the training set's features and categories."""
         if path in self._tables:
             return part.with_features(space.feature_names, whose="the training data", categories=space.categories)
         here = part.feature_space
@@ -260,7 +260,7 @@ class Worker:
 
 
 class _Rounds:
-    """Callback that queues rounds for the client, and a stop request shared by all workers."""
+    """A callback that queues rounds for the client, and a stop request shared by all workers."""
 
     before_iteration = heeded = False
     order = 25
@@ -280,20 +280,20 @@ class _Rounds:
 
     @property
     def made(self) -> bool:
-        """Whether any worker must stop. All workers must call this."""
+        """Whether any worker must stop. All workers must read this property."""
         is_silent = time.monotonic() - self._worker.last_contact > CLIENT_SILENCE_SECONDS
         return bool(self._mesh.all_reduce(np.array([float(self._worker.stop or is_silent)]))[0])
 
 
 def joined_ids(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Concatenate query ids, as text if some of them are text."""
+    """Concatenate query ids, and convert them to text if some of them are text."""
     if any(part.dtype.kind == "O" for part in parts):
         parts = [as_text(part) for part in parts]
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def stacked(sets: Sequence[RankingDataset], space: FeatureSpace) -> RankingDataset:
-    """Concatenate data sets, possibly none, with the same features."""
+    """Concatenate data sets with the same features. There may be none."""
     queries = [one.queries for one in sets]
     sizes = np.concatenate([np.zeros(0, np.int64), *(one.sizes for one in queries)])
     weights = document_weights = None

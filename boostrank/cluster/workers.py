@@ -1,4 +1,4 @@
-"""Workers of a training, seen from the client, and the base class of launchers."""
+"""The client's view of its workers, and the base class for launchers."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ Listener = Callable[[worker.News], None]
 
 
 class Launcher:
-    """Base class of launchers, which start and stop workers.
+    """Base class for launchers, which start and stop workers.
 
     Attributes:
         size: number of workers.
-        listen: host and port of the client for the workers.
-        key: key of the workers; None creates one for each training.
-        patience: seconds to wait for the workers.
-        rank: rank of this process if all ranks run the same program; 0 is the client.
-        tables: tables of each worker by name.
-        frames: package of the data frames that `hold` takes, if any.
+        listen: host and port at which workers reach the client.
+        key: key for the workers; None creates a new key for each training.
+        patience: number of seconds to wait for the workers.
+        rank: rank of this process if all ranks run the same program, where 0 is the client.
+        tables: each worker's tables by name.
+        frames: name of the package whose data frames `hold` takes, if any.
     """
 
     key: bytes | None = None
@@ -52,18 +52,18 @@ class Launcher:
 
     @classmethod
     def named(cls, kind: str, where: str) -> Self:
-        """Create the launcher for `KIND:WHERE`; by default, WHERE is the number of workers."""
+        """Create the launcher for `KIND:WHERE`, where WHERE is the number of workers by default."""
         if not (where.isdecimal() and int(where)):
             raise errors.ParameterError(f"cluster {kind}:{where}: expected a number of workers, such as {kind}:2")
         return cls(int(where))  # type: ignore[call-arg]
 
     def hold(self, frames: Sequence[Any], qid: str) -> None:
-        """Partition data frames of this cluster by query into `tables`."""
+        """Partition this cluster's data frames by query, and store the parts in `tables`."""
 
     def run(self, call: Call) -> None:
         """Run `worker.serve(call, RANK, THREADS, TABLES)` for each rank below `size`, and wait for them.
 
-        Called in a separate thread. An error ends the training.
+        This method is called in a separate thread. If it raises an error, training ends.
         """
         raise NotImplementedError
 
@@ -75,7 +75,7 @@ class Launcher:
 
 
 def package(name: str, install: str) -> Any:
-    """Import an optional module; raise MissingDependency if it is not installed."""
+    """Import an optional module, or raise MissingDependency if it is not installed."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
@@ -83,7 +83,7 @@ def package(name: str, install: str) -> Any:
 
 
 def by_worker(sets: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """Return the tables of each worker by name, from the tables of each set by worker, training set first."""
+    """Return each worker's tables by name, given the tables of each data set by worker, with the training set first."""
     kinds = ["training", *(f"validation {i}" for i in range(len(sets) - 1))]
     return [
         {f"{kind} partition {i}": table for kind, table in zip(kinds, tables, strict=True)}
@@ -92,7 +92,7 @@ def by_worker(sets: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def scored(model: RankingModel, table: Any, column: str) -> Any:
-    """Add a column of scores to an Arrow table."""
+    """Add a score column to an Arrow table."""
     import pyarrow as pa
 
     rows = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
@@ -101,12 +101,12 @@ def scored(model: RankingModel, table: Any, column: str) -> Any:
 
 
 class Workers:
-    """Workers of a training.
+    """The workers that take part in a training.
 
     Attributes:
-        ranks: ranks of the workers that take part, in the order of `work`; initially all.
-        info: first message of each worker by rank.
-        stop: end the training after the current round.
+        ranks: ranks of the workers that take part, in the order of `work`. Initially, these are all workers.
+        info: first message from each worker, by rank.
+        stop: whether to end training after the current round.
     """
 
     def __init__(self, launcher: Launcher, timeout: float = WORKER_TIMEOUT) -> None:
@@ -159,7 +159,7 @@ class Workers:
                     )
 
     def release(self, last: worker.Last) -> None:
-        """End the workers with the last message of the client."""
+        """End the workers by sending them the client's last message."""
         if self._door is not None:
             self._door.close()
         for rank in list(self._links):
@@ -177,15 +177,15 @@ class Workers:
     def work(
         self, task: str, arguments: Sequence[tuple[Any, ...]], listen: Listener = lambda _: None, when: Any = str
     ) -> list[Any]:
-        """Run a method of `worker.Worker` on every worker, with arguments for each, and return the results.
+        """Run a method of `worker.Worker` on every worker with its own arguments, and return the results.
 
         Args:
-            listen: called with the news of the first worker.
-            when: returns words for messages, such as " after round 7".
+            listen: function that is called with the news from the first worker.
+            when: function that returns a phrase for messages, such as " after round 7".
 
         Raises:
-            WorkerLost: a worker is gone, or does not answer.
-            BoostrankError: the primary error of a worker.
+            WorkerLost: if a worker is gone or does not answer.
+            BoostrankError: the primary error from a worker.
         """
         self._results, parting, failed = {}, float("inf"), list[Any]()
         for rank, given in zip(self.ranks, arguments, strict=True):
@@ -225,7 +225,7 @@ class Workers:
             self._failure = error
 
     def _listen(self, link: Link) -> None:
-        """Put the messages of a worker into the inbox, and None when it is gone."""
+        """Put a worker's messages into the inbox, followed by None when the worker is gone."""
         rank = -1
         try:
             hello = link.receive()
@@ -241,7 +241,7 @@ class Workers:
             link.close()
 
     def _hear(self, seconds: float, listen: Listener = lambda _: None) -> bool:
-        """Wait for one message; return False if none came."""
+        """Wait for a message, and return False if no message arrives."""
         try:
             rank, message = self._inbox.get(timeout=seconds)
         except queue.Empty:
@@ -259,7 +259,7 @@ class Workers:
         return True
 
     def _send(self, rank: int, name: str, arguments: tuple[Any, ...]) -> None:
-        """Send in a thread, because sending to a suspended worker may block."""
+        """Send a message in a thread, because sending to a suspended worker may block."""
         body, link = pickle.dumps((name, arguments), protocol=5), self._links[rank]
 
         def send() -> None:
@@ -279,7 +279,7 @@ class Workers:
             self._send(rank, "beat", (self.stop,))
 
     def _check_silence(self, when: str) -> None:
-        """Warn of silent workers; raise WorkerLost after the timeout."""
+        """Warn about silent workers, and raise WorkerLost after the timeout."""
         for rank, (asked, warned) in self._asked.items():
             silence = time.monotonic() - asked if rank in self.ranks else 0.0
             if silence < min(max(_WARNING_SHARE * self._timeout, 2 * warned), self._timeout):
@@ -299,6 +299,6 @@ class Workers:
 
     @property
     def _reason(self) -> str:
-        """Error of the launcher in parentheses, or an empty string."""
+        """The launcher's error in parentheses, or an empty string."""
         error = self._failure
         return "" if error is None else f" ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]})"

@@ -169,7 +169,7 @@ def test_a_worker_that_is_killed_or_stopped_ends_the_training(
             os.kill(launcher.pids[1], how)
             hit.append(time.monotonic())
 
-    with pytest.raises(WorkerLost, match="so-far holds the first"):
+    with pytest.raises(WorkerLost, match="so-far contains the first"):
         train(
             launcher, PARAMS | {"early_stopping_round": 0}, [data / "s*.txt"], 100_000, backend=engine,
             callbacks=[strike], checkpoint=Checkpoint(path, every=1), worker_timeout=10, start="none",

@@ -154,7 +154,7 @@ def test_fault_118_a_worker_that_is_stopped_is_named_and_given_up(cluster: Any, 
 
     with (
         pytest.warns(TrainingWarning, match=r"worker \S+ on \S+ has not answered for \d+ seconds after round"),
-        pytest.raises(WorkerLost, match=r"worker .*so-far holds the first \d+ rounds"),
+        pytest.raises(WorkerLost, match=r"worker .*so-far contains the first \d+ rounds"),
     ):
         train(
             cluster, PARAMS, shards, 100_000, callbacks=[stop], checkpoint=Checkpoint(path, every=1), worker_timeout=2
