@@ -1,1 +1,1 @@
-"""Models: scores, files and provenance."""
+"""Models, with their scores, files and provenance."""

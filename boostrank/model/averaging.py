@@ -1,8 +1,8 @@
 """Averages of models, and models truncated to a number of trees.
 
-The mean of models that differ only in their seed ranks better than each of them (Breiman 1996, bagging). The mean of
-tree ensembles is an ensemble of all their trees, in an ordinary model file. The first rounds contribute most, so an
-average is truncated by limiting the rounds of each of its models.
+The mean of models that differ only in their seed ranks better than each single model (Breiman 1996, bagging). The mean
+of tree ensembles is an ensemble of all their trees, which is stored in an ordinary model file. Early rounds contribute
+most, so an average is truncated by limiting the number of rounds in each of its models.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from boostrank.model.ranking_model import RankingModel, tree_counts
 
 
 def average(models: Sequence[RankingModel], weights: Sequence[float] | None = None) -> RankingModel:
-    """Return a model whose scores are the weighted sum of the scores of models, up to rounding of the leaves.
+    """Return a model whose scores are the weighted sum of several models' scores, up to rounding of the leaves.
 
     Args:
-        models: models of one engine with the same features. Each contributes its best rounds.
-        weights: positive weight of each model; None for the mean. XGBoost's base score, a constant, is not scaled.
+        models: models from the same engine, with the same features. Each contributes its best rounds.
+        weights: positive weight for each model; None for the mean. XGBoost's base score, a constant, is not scaled.
 
     Returns:
-        A model without history that predicts with all its trees. Its `info` is that of the first model, and has the
-        rounds and parameters of all models as `averaged`.
+        A model without history, which predicts with all its trees. Its `info` is the first model's `info`, with the
+        rounds and parameters of all models in `averaged`.
 
     Raises:
-        ParameterError: no models, incompatible models, or invalid weights.
-        ModelError: models whose trees cannot be added (LightGBM's random forests, XGBoost's dart, linear models).
+        ParameterError: if there are no models, models are incompatible, or weights are invalid.
+        ModelError: if trees cannot be added (LightGBM's random forests, XGBoost's dart, linear models).
     """
     if not models:
         raise ParameterError("there are no models to average")
@@ -66,13 +66,13 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
 
 
 def deviation(scores: Float64Array, queries: QueryIndex) -> float:
-    """Return the root mean square of scores minus the mean of their query, at least 1e-12."""
+    """Return the root mean square of scores minus the mean score in their query, but at least 1e-12."""
     apart = scores - np.repeat(np.add.reduceat(scores, queries.ptr[:-1]) / queries.sizes, queries.sizes)
     return max(1e-12, float(np.sqrt(np.mean(apart * apart))))
 
 
 def capped(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
-    """Truncate the models of an average to the largest common number of rounds that fits `trees` in total."""
+    """Truncate the models to average to the largest common number of rounds with at most `trees` trees in total."""
     counts = [tree_counts(model) for model in models]
     start = max(first for first, _ in counts)  # an average has one start
 
@@ -87,7 +87,7 @@ def capped(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
 
 
 def cut_model(model: RankingModel, rounds: int) -> RankingModel:
-    """Limit the number of rounds in prediction."""
+    """Limit the number of rounds that a model uses in prediction."""
     if model.best_iteration <= rounds:
         return model
     summary = None if model.summary is None else replace(model.summary, best_round=rounds)
@@ -100,7 +100,7 @@ def count_trees(model: RankingModel) -> int:
 
 
 def limited(model: RankingModel, trees: int) -> RankingModel:
-    """Truncate a model to a maximum number of trees and record that in `info.price`."""
+    """Truncate a model to a maximum number of trees, and record the truncation in `info.price`."""
     start, each = tree_counts(model)
     if trees < start + each:
         raise _too_few(trees, start, each)
@@ -110,7 +110,7 @@ def limited(model: RankingModel, trees: int) -> RankingModel:
 
 
 def check_start(start: int, trees: int) -> None:
-    """Raise an error if a start of `start` trees leaves no tree for a round."""
+    """Raise an error if a linear start with `start` trees leaves no tree for a round."""
     if trees <= start:
         raise _too_few(trees, start, 1)
 

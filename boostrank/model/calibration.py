@@ -1,9 +1,9 @@
-"""Calibration: a strictly increasing map from scores to expected grades.
+"""Calibration, which is a strictly increasing map from scores to expected grades.
 
-Documents of queries that the model has not seen are grouped by score, and isotonic regression makes the mean grades of
-the groups increase (Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass probability
+Documents from queries that the model has not seen are grouped by score, and isotonic regression makes the mean grades
+of the groups increase (Zadrozny and Elkan, "Transforming classifier scores into accurate multiclass probability
 estimates", KDD 2002). The map is linear between the mean scores of groups with distinct means, and approaches the
-extreme grades beyond them, so documents keep their order.
+extreme grades outside their range, so that documents keep their order.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _NO_RELATION = "these data do not say what a score means: "
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Mean prediction and mean grade (`observed`) of documents in bins by prediction, with 95% intervals over queries.
+    """Mean prediction and mean grade (`observed`) in bins of documents by prediction, with 95% intervals over queries.
 
-    `error` is the expected calibration error, the mean of abs(observed - predicted) over documents, and its interval.
-    Because of noise, even the error of a perfect map is positive.
+    `error` is the expected calibration error, which is the mean of abs(observed - predicted) over documents, and its
+    interval. Because of noise, the error is positive even for a perfect map.
     """
 
     documents: Int64Array
@@ -48,7 +48,7 @@ class Reliability:
 def reliability(
     predictions: Float64Array, grades: Float64Array, queries: QueryIndex, *, bins: int = 10, seed: int = 0
 ) -> Reliability:
-    """Compare predictions with grades in bins with about the same number of documents."""
+    """Compare predictions with grades in bins that contain about the same number of documents."""
     group, owner = _groups(predictions, bins), queries.of_rows()
     count, drawn = int(group.max()) + 1, min(len(queries), _MOST_RESAMPLED)
     cell, weights = owner % drawn * count + group, queries.each_weight[owner]
@@ -69,15 +69,15 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     """Fit a strictly increasing map from scores to expected grades, which `predict(calibrated=True)` applies.
 
     Args:
-        model: a model, booster or fitted ranker, or its file.
-        data: labelled queries that the model has not seen. With labels 0 and 1, grades are probabilities.
-        threads: None for every available core.
+        model: a model, a booster or a fitted ranker, or the path of a model file.
+        data: labelled queries that the model has not seen. With labels 0 and 1, expected grades are probabilities.
+        threads: number of threads; None for every available core.
 
     Returns:
-        The model with `info.calibration`, the map and its error in 5-fold cross-validation by query.
+        The model with `info.calibration`, which contains the map and its error in 5-fold cross-validation by query.
 
     Raises:
-        DataError: the training data, equal grades, fewer than two queries, or grades that do not rise with the score.
+        DataError: if these are the training data, have fewer than two queries, or their grades do not rise with scores.
     """
     ranker = as_model(model)
     data = ranker.check_features(data)
@@ -136,6 +136,6 @@ def _fit(scores: Float64Array, grades: Float64Array, weights: Float64Array) -> C
 
 
 def _groups(values: Float64Array, count: int) -> Int64Array:
-    """Number at most `count` groups of about equal size, by ascending value; equal values share a group."""
+    """Number at most `count` groups of about equal size, by ascending value. Equal values are in the same group."""
     edges = np.unique(np.sort(values)[np.arange(1, count) * values.size // count])
     return np.unique(np.searchsorted(edges, values, side="right"), return_inverse=True)[1].astype(np.int64)

@@ -20,7 +20,7 @@ _Box = dict[int, tuple[float, float, bool]]
 
 
 def broken(engine: Backend, booster: Booster, params: dict[str, Any], names: Sequence[str]) -> str | None:
-    """Describe the first violated constraint, or return None."""
+    """Describe the first violated constraint, or return None if there is none."""
     limits = engine.params.limits(params, names)
     if not limits.direction.any() and limits.groups is None:
         return None
@@ -37,7 +37,7 @@ def broken(engine: Backend, booster: Booster, params: dict[str, Any], names: Seq
 
 
 def first_break(trees: Trees, direction: Int64Array) -> int | None:
-    """Return the first feature whose constraint a score violates, or None; categorical splits always violate it."""
+    """Return the first feature whose constraint a score violates, or None. Categorical splits always violate it."""
     forest = trees.forest
     assert forest is not None
     for feature, curve in forest.start or ():
@@ -50,7 +50,7 @@ def first_break(trees: Trees, direction: Int64Array) -> int | None:
 
 
 def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[int]:
-    """Return the first set of columns on a path to a leaf (or in the start) that no group contains, if any."""
+    """Return the first set of columns, on a path to a leaf or in the start, that no group contains, if there is one."""
     forest = trees.forest
     assert forest is not None
     paths = [(root, frozenset[int]()) for root in forest.roots.tolist()]
@@ -84,7 +84,7 @@ def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None
 
 
 def _crosses(left: Sequence[tuple[_Box, float]], right: Sequence[tuple[_Box, float]], sign: int, feature: int) -> bool:
-    """Return True if a leaf on the left exceeds one on the right, and a document can reach both."""
+    """Return True if a left leaf exceeds a right leaf and documents that differ only in the feature can reach both."""
     if max(sign * value for _, value in left) <= min(sign * value for _, value in right):
         return False
     return any(sign * low > sign * high and _meet(box, other, feature) for box, low in left for other, high in right)

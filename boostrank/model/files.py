@@ -1,13 +1,13 @@
-"""Model files in the format of the engine, and sidecar files with the provenance of models.
+"""Model files in the engine's format, and sidecar files with the model's provenance.
 
-    model.txt             the engine's file, readable without boostrank; JSON for a linear model
-    model.txt.meta.json   the sidecar, JSON of a `ModelInfo`; "file" has the checksums of both files
+    model.txt the engine's file, which is readable without boostrank (JSON for a linear model) model.txt.meta.json the
+    sidecar, a `ModelInfo` as JSON, where "file" contains the checksums of both files
 
-The structure of a file, and its checksum if there is a sidecar, are checked before an engine opens it. Nothing is
+A file's structure, and its checksum if there is a sidecar, are checked before an engine opens the file. Nothing is
 executed or unpickled.
 
-Saving replaces two files and may be interrupted in between. So the sidecar is written first, and keeps the checksum and
-description of the old model (`previous`) until the new model is in place.
+Saving replaces two files and may be interrupted in between. Therefore, the sidecar is written first, and keeps the
+checksum and description of the old model (`previous`) until the new model has been written.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PIECE_BYTES = 2**23
 def sidecar_path(path: str | os.PathLike[str]) -> Path:
     """Return `model.txt.meta.json` for `model.txt`.
 
-    The sidecar of a symbolic link is next to the link's target, which saving replaces, or else next to the link.
+    For a symbolic link, the sidecar is next to the link's target, which saving replaces, or else next to the link.
     """
     beside, linked = Path(record_path(path)), Path(f"{os.fspath(path)}{_SUFFIX}")
     return beside if os.path.lexists(beside) or not os.path.lexists(linked) else linked
@@ -52,7 +52,7 @@ _OTHER_FORMATS = (".ubj", ".bin", ".pkl", ".pickle", ".joblib", ".cbm", ".onnx",
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
-    """Raise an error for the extension of another format."""
+    """Raise an error if the path has the extension of another format."""
     ending = Path(path).suffix.lower()
     if ending in _OTHER_FORMATS:
         words = f"{ending} is the extension of another format, but models are LightGBM text or JSON"
@@ -60,10 +60,10 @@ def check_ending(path: str | os.PathLike[str]) -> None:
 
 
 def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mapping[str, Any]) -> None:
-    """Write a model and its sidecar; a crash leaves the old pair or the new one.
+    """Write a model and its sidecar. A crash leaves either the old pair of files or the new pair.
 
     Args:
-        sidecar: provenance as JSON data, without NaN, infinity or a key "file".
+        sidecar: the provenance as JSON data without NaN, infinity or a key "file".
     """
     beside = Path(record_path(path))
     seal = {
@@ -100,7 +100,7 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
 
 
 def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any] | None]:
-    """Read and check a model and its sidecar (None if there is none)."""
+    """Read and check a model and its sidecar, which is None if there is no sidecar."""
     body = read_file(Path(path), MAX_MODEL_BYTES)
     beside = sidecar_path(path)
     sidecar = _open_sidecar(beside, body) if os.path.lexists(beside) else None
@@ -120,12 +120,12 @@ def _sealed(sidecar: Mapping[str, Any], seal: Mapping[str, Any]) -> bytes:
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
-    """Hash the content and not its layout, because an editor may reformat the file."""
+    """Hash the content without its layout, because an editor may reformat the file."""
     return content_sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
-    """Read the sidecar's description of this model file."""
+    """Read the description of this model file from its sidecar."""
     data = read_file(beside, MAX_SIDECAR_BYTES)
     mend = f"restore both files from a copy, or remove {beside.name} to load the model without its provenance"
     try:
@@ -155,7 +155,7 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
 
 
 def read_file(path: Path, limit: int | None = None) -> bytes:
-    """Read a regular file of at most `limit` bytes."""
+    """Read a regular file that has at most `limit` bytes."""
     try:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
             status = os.fstat(file.fileno())

@@ -1,7 +1,7 @@
-"""Columns within queries: features relative to the other documents of the query.
+"""Columns within queries, which are features relative to the other documents in the query.
 
-They follow the features of a model as `rank(price|query)`, `zscore(price|query)` and so on. The engine's own file has
-these names, so that they are recognised without a sidecar.
+They follow a model's features and have names such as `rank(price|query)` and `zscore(price|query)`. The names are in
+the engine's own file, so that the columns are recognised without a sidecar.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class WithinQuery:
     """Columns within queries to add to the features.
 
     Args:
-        kinds: one or more of "rank", the mean rank among the query's documents, from 0 (least) to 1; "zscore",
-            (x - mean) / deviation; "best", the difference to the largest; "mean", the difference to the mean. A
-            sequence, or names separated by commas.
-        of: features, by name or by number in their file (for arrays: the column, from 0). A sequence, or names
+        kinds: one or more kinds, as a sequence or as names separated by commas. "rank" is the mean rank among the
+            query's documents, from 0 (smallest) to 1. "zscore" is (x - mean) / deviation. "best" is the difference from
+            the largest value, and "mean" is the difference from the mean.
+        of: features by name or by number in their file (in arrays, column numbers from 0), as a sequence or as names
             separated by commas; None for all numeric features.
 
     Raises:
-        ParameterError: an unknown or repeated kind.
+        ParameterError: if a kind is unknown or repeated.
     """
 
     kinds: Sequence[str] = ("rank", "zscore")
@@ -65,10 +65,10 @@ class WithinQuery:
         return found if found is None or of is None else replace(found, of=of)
 
     def columns(self, names: Sequence[str], base: int | None, unused: Collection[int] = ()) -> WithinColumns | None:
-        """Resolve the features and kinds; return None without kinds.
+        """Resolve the features and kinds, or return None if there are no kinds.
 
         Args:
-            base: number of the first feature in its file; None for arrays.
+            base: number of the first feature in the file; None for arrays.
             unused: features that trees cannot split as numbers.
         """
         if not self.kinds:
@@ -108,7 +108,7 @@ def _column(one: str | int, names: Sequence[str], base: int) -> int:
 
 @dataclass(frozen=True)
 class WithinColumns:
-    """Columns within queries of a model, of each of `kinds` for each feature in `of`."""
+    """A model's columns within queries, with one column of each of the `kinds` for each feature in `of`."""
 
     features: tuple[str, ...]
     kinds: tuple[str, ...]
@@ -121,7 +121,7 @@ class WithinColumns:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the features and then the added columns."""
+        """Names of the features, followed by the names of the added columns."""
         return self.features + self.added
 
     @property
@@ -133,13 +133,13 @@ class WithinColumns:
         return {"kinds": list(self.kinds), "of": [self.features[column] for column in self.of]}
 
     def words(self, most: int = 4) -> str:
-        """Describe the columns, such as `rank(f1|query), rank(f2|query) and 8 more`."""
+        """Describe the columns, as in `rank(f1|query), rank(f2|query) and 8 more`."""
         more = len(self.added) - most
         return ", ".join(self.added[:most]) + (f" and {more} more" if more > 0 else "")
 
     @classmethod
     def from_names(cls, names: Sequence[str]) -> WithinColumns | None:
-        """Detect the columns from the names of a booster's features; return None if there are none."""
+        """Find the columns in the feature names of a booster, or return None if there are none."""
         # Find the shortest prefix of features whose names explain all columns after it.
         found = [_ADDED.fullmatch(name) for name in names]
         first = max((i + 1 for i, match in enumerate(found) if match is None), default=0)
@@ -165,7 +165,7 @@ class WithinColumns:
         return replace(data, features=features, feature_names=self.names, candidates=None)
 
     def of_data(self, data: RankingDataset, threads: int) -> Features:
-        """Return the rows of a data set with the columns, computed over all candidate documents."""
+        """Return a data set's rows with the added columns, which are computed over all candidate documents."""
         if data.candidates is None:
             return self.rows(data.features, data.queries, threads)
         every, rows = data.candidates.data, data.candidates.rows
@@ -181,7 +181,7 @@ class WithinColumns:
         return self.rows(some, index, threads)[index.ptr[number] + rows - every.queries.ptr[owners]]
 
     def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
-        """Append the columns to float32[N, d], dense, CSR or on disk; ranks may make sparse features dense."""
+        """Append the columns to float32[N, d], dense, CSR or on disk. Ranks may make sparse features dense."""
         if is_on_disk(features):
             return RowsWithin(features, queries, self, threads)
         is_sparse, (rows, d), m = sparse.issparse(features), features.shape, len(self.added)
@@ -212,7 +212,7 @@ class WithinColumns:
 
 
 class RowsWithin(Rows):
-    """Rows on disk with columns within queries, float32[N, d + m], which are computed at each read."""
+    """Rows on disk with columns within queries, float32[N, d + m]. The columns are computed in each read."""
 
     on_disk = True
 
@@ -227,7 +227,7 @@ class RowsWithin(Rows):
         return self._stored.store
 
     def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
-        """Return float32 rows in memory, dense or CSR, computed from whole queries."""
+        """Return float32 rows in memory, dense or CSR, which are computed from whole queries."""
         numbers = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows, np.int64)
         ptr = self._queries.ptr
         owners = np.searchsorted(ptr, numbers, side="right") - 1
@@ -241,7 +241,7 @@ class RowsWithin(Rows):
         return found[index.ptr[np.searchsorted(chosen, owners)] + numbers - ptr[owners]]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
-        """Yield (first row, rows) in order, for a few megabytes of whole queries each."""
+        """Yield (first row, rows) in order, with a few megabytes of whole queries at a time."""
         for first, last in self._queries.blocks(max(1, _NUMBERS_AT_A_TIME // max(1, self.shape[1]))):
             begin, end = int(self._queries.ptr[first]), int(self._queries.ptr[last])
             yield begin, self[begin:end]

@@ -1,4 +1,4 @@
-"""Ranking model: an engine's booster with its provenance."""
+"""The ranking model, which is an engine's booster with its provenance."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _FEW_ROWS = 32
 
 @dataclass(frozen=True)
 class TrainingSummary:
-    """Statistics of a training.
+    """Statistics about a training.
 
     Args:
-        dead_queries: queries without gradients in the last round; None for an engine's own objective.
-        rounds: rounds trained, including those of a continued model; the model may keep fewer.
+        dead_queries: number of queries without gradients in the last round; None for an engine's own objective.
+        rounds: number of rounds trained, including the rounds of a continued model. The model may keep fewer.
         seconds: wall time of the whole call.
-        kernel_seconds, metric_seconds: wall time of boostrank's objective and metrics.
-        floored: documents whose Hessian was raised to the floor in the last round; None if not counted.
+        kernel_seconds, metric_seconds: wall time spent in boostrank's objective and in its metrics.
+        floored: number of documents whose Hessian was raised to the minimum in the last round; None if not counted.
     """
 
     rows: int
@@ -57,12 +57,12 @@ class TrainingSummary:
 
     @property
     def tree_seconds(self) -> float:
-        """Wall time of the engine."""
+        """Wall time spent in the engine."""
         return self.seconds - self.kernel_seconds - self.metric_seconds
 
 
 def check_finite(scores: Float64Array, first: int = 0) -> None:
-    """Raise an error for scores (or rows of contributions) that are NaN, infinite or beyond `LARGEST_SCORE`."""
+    """Raise an error if scores (or rows of contributions) are NaN, infinite or larger than `LARGEST_SCORE`."""
     if not in_range(scores):
         row = next(row for row, own in enumerate(scores) if not in_range(np.atleast_1d(own)))
         raise ModelError(
@@ -72,19 +72,19 @@ def check_finite(scores: Float64Array, first: int = 0) -> None:
 
 
 class RankingModel:
-    """Trained ranker, with the methods of LightGBM's Booster.
+    """A trained ranker, which has the methods of LightGBM's Booster.
 
     Scores are only comparable within a query and have no unit. The trees of a linear start precede the first round.
 
     Args:
         booster: the engine's own booster, also available as `.booster`.
-        best_rounds: rounds used in prediction; 0 for all.
-        info: provenance, saved in the sidecar.
-        evals_result: values per round of each metric on each data set.
-        summary: statistics of the training; None for a loaded model.
+        best_rounds: number of rounds used in prediction; 0 for all rounds.
+        info: the provenance, which is saved in the sidecar.
+        evals_result: values of each metric on each data set in each round.
+        summary: statistics about the training; None for a loaded model.
 
     Attributes:
-        within_query: columns within queries that the model computes from its features; None if there are none.
+        within_query: the columns within queries that the model computes from its features; None if there are none.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class RankingModel:
 
     @property
     def booster(self) -> Any:
-        """Booster of the engine."""
+        """The engine's booster."""
         return self._booster.native
 
     @property
@@ -159,7 +159,7 @@ class RankingModel:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names of the columns that the trees use, which are the features and then the columns within queries."""
+        """Names of the columns that the trees use, which are the features followed by the columns within queries."""
         return self.feature_names + (() if self.within_query is None else self.within_query.added)
 
     @cached_property
@@ -172,26 +172,26 @@ class RankingModel:
 
     @property
     def best_iteration(self) -> int:
-        """Rounds used in prediction: the best ones after early stopping, else all."""
+        """Number of rounds used in prediction: the best number after early stopping, or else all rounds."""
         return self._best_rounds or self._booster.rounds
 
     @property
     def absent_is_missing(self) -> bool:
-        """Whether absent entries of sparse rows are missing values; otherwise they are zero."""
+        """Whether absent entries in sparse rows are missing values. Otherwise, they are zero."""
         return self._booster.absent_is_missing and self.info.absent in (None, "missing")
 
     @property
     def scores_rows_alone(self) -> bool:
-        """Whether scores are bit-identical whichever rows are predicted together."""
+        """Whether scores are bit-identical regardless of which rows are predicted together."""
         return self._booster.scores_rows_alone and self.within_query is None
 
     def trees(self, num_iteration: int | None = None) -> Trees:
-        """Return the trees used in prediction, as arrays over the columns in `column_names`."""
+        """Return the trees used in prediction as arrays over the columns in `column_names`."""
         format = self._engine.format
         return format.trees(format.parse(self.to_bytes(num_iteration)), len(self.column_names))
 
     def to_bytes(self, num_iteration: int | None = None) -> bytes:
-        """Return the engine's model file of the rounds used in prediction."""
+        """Return the engine's model file, with the rounds used in prediction."""
         return self._booster.to_bytes(self._rounds(num_iteration))
 
     @property
@@ -216,32 +216,32 @@ class RankingModel:
         pred_contrib: bool = False,
         calibrated: bool = False,
     ) -> Float64Array:
-        """Compute the scores of documents; higher is better within a query.
+        """Compute a score for each document. Within a query, higher scores are better.
 
         Args:
             data: `RankingDataset`, array, sparse matrix, or table (pandas, polars, Arrow, ...). Table columns are
-                matched by name; extra columns are ignored. Categories unknown to the model are missing, with a warning.
-                In arrays, categories are codes. Absent entries of sparse rows are zero, or missing for models trained
-                by XGBoost alone or on the user's own XGBoost matrix.
-            num_iteration: rounds to use; None for the best ones, 0 or less for all.
-            threads: None for every available core, and one thread for a few rows.
+                matched by name, and extra columns are ignored. Unknown categories are treated as missing, with a
+                warning. In arrays, categories are codes. Absent entries in sparse rows are zero, or missing for models
+                trained by XGBoost alone or on the user's own XGBoost matrix.
+            num_iteration: number of rounds to use; None for the best rounds, 0 or less for all rounds.
+            threads: number of threads; None for every available core, or for one thread if there are few rows.
             qid, group: queries, for data other than a `RankingDataset`. Models with columns within queries require
-                them; for other models only their total is checked.
-            start_iteration: first round to use, as in LightGBM. Above 0 the linear start is excluded, and
+                them. For other models, only the total number of rows is checked.
+            start_iteration: first round to use, as in LightGBM. If above 0, the linear start is excluded, and
                 num_iteration=None means all remaining rounds.
-            pred_leaf: return leaf indices instead of scores, starting with the linear start. They are LightGBM's leaf
-                numbers or XGBoost's node numbers.
-            pred_contrib: return `contributions` instead of scores.
-            calibrated: return expected grades instead of scores, in the same order; see `boostrank.calibrate`.
+            pred_leaf: whether to return leaf indices instead of scores, with the linear start first. The indices are
+                LightGBM's leaf numbers or XGBoost's node numbers.
+            pred_contrib: whether to return `contributions` instead of scores.
+            calibrated: whether to return expected grades in the same order instead; see `boostrank.calibrate`.
 
         Returns:
-            float64[N], in input order; int32[N, trees] for leaves, float64[N, d+1] for contributions.
+            float64[N], in input order; int32[N, trees] for leaves, and float64[N, d+1] for contributions.
 
         Raises:
-            ParameterError: leaves of a model without trees, or several outputs at once.
-            ModelError: calibrated scores of a model without calibration.
-            DataError: a different number of features, a missing column or one of another type, or no queries for a
-                model that needs them.
+            ParameterError: if several outputs are requested, or leaves from a model without trees.
+            ModelError: if calibrated scores are requested from a model without calibration.
+            DataError: if the number of features differs, a column is missing or has another type, or the model needs
+                queries and there are none.
         """
         data = self._with_queries(data, qid, group)
         if calibrated:
@@ -264,16 +264,16 @@ class RankingModel:
         return found - self._rows_worth(data, first, threads, pred_contrib) if first else found
 
     def contributions(self, data: Any, **options: Any) -> Float64Array:
-        """Compute the contribution of each feature to each score, by TreeSHAP for trees.
+        """Compute the contribution of each feature to each score, using TreeSHAP for trees.
 
-        The arguments are those of `predict`, with the features in memory.
+        The arguments are the same as in `predict`. The features must be in memory.
 
         Returns:
-            float64[N, d+1], in input order, with a column for each feature and then the mean score. Each row sums to
-            its score. Contributions of columns within queries are added to their source feature.
+            float64[N, d+1], in input order, with a column for each feature followed by the mean score. Each row sums to
+            its score. Contributions of columns within queries are added to those of their source feature.
 
         Raises:
-            ModelError: the engine does not support it (LightGBM for linear trees).
+            ModelError: if the engine does not support contributions (LightGBM for linear trees).
         """
         return self.predict(data, pred_contrib=True, **options)
 
@@ -283,7 +283,7 @@ class RankingModel:
         return self._of_features(self._each_row(CONTRIBUTIONS, data, rounds, threads, len(self.column_names) + 1))
 
     def _of_features(self, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Add the values of columns within queries, on the last axis, to their source features."""
+        """Add the values for columns within queries, on the last axis, to those for their source features."""
         sources = [] if self.within_query is None else self.within_query.sources
         merged = np.delete(found, np.s_[self.n_features : self.n_features + len(sources)], axis=-1)
         for i, source in enumerate(sources):
@@ -291,7 +291,7 @@ class RankingModel:
         return merged
 
     def over_columns(self, data: RankingDataset) -> tuple[RankingModel, RankingDataset]:
-        """Return an equivalent model whose features are `column_names`, and the data with these columns."""
+        """Return an equivalent model whose features are the `column_names`, and the data with these columns."""
         if self.within_query is None:
             return self, self.check_features(data)
         own = {**(self.info.data or {}), "feature_names": self.column_names}
@@ -300,7 +300,7 @@ class RankingModel:
         return plain, replace(self.within_query, features=self.feature_names).dataset(data, resolve_threads(None))
 
     def altered(self, **changes: Any) -> RankingModel:
-        """Return a copy with other arguments of the constructor."""
+        """Return a copy with other constructor arguments."""
         own = {name: getattr(self, name) for name in ("info", "evals_result", "summary")}
         return RankingModel(**{"booster": self._booster, "best_rounds": self._best_rounds, **own, **changes})
 
@@ -351,7 +351,7 @@ class RankingModel:
         """Return the data set with its features in the model's order.
 
         Raises:
-            DataError: other features, or features numbered from another base.
+            DataError: if the features are different, or are numbered from a different base.
         """
         base, own = data.provenance.index_base, self.info.index_base
         if None not in (base, own) and base != own:
@@ -374,7 +374,7 @@ class RankingModel:
         return features
 
     def _rows(self, data: Any) -> Any:
-        """Return the features of an array, or the model's columns of a table."""
+        """Return the features in an array, or the model's columns in a table."""
         if isinstance(data, np.ndarray) or sparse.issparse(data):
             rows = as_features(data)
             if self.categories and isinstance(rows, np.ndarray) and rows.shape[1] == self.n_features:
@@ -394,9 +394,9 @@ class RankingModel:
     def rank(
         self, data: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any
     ) -> Int64Array:
-        """Rank the documents of each query from 1, the best; ties keep their order.
+        """Rank the documents in each query, where rank 1 is best and ties keep the input order.
 
-        The arguments are those of `predict`, with queries.
+        The arguments are the same as in `predict`, including queries.
 
         Returns:
             int64[N], in input order.
@@ -415,13 +415,13 @@ class RankingModel:
         return ranks
 
     def save(self, path: str | PathLike[str], *, num_iteration: int | None = None) -> None:
-        """Write the model file, which the engine reads without boostrank, and its sidecar, atomically.
+        """Write the model file, which the engine can read without boostrank, and its sidecar, atomically.
 
         Args:
-            num_iteration: rounds to keep; None for the best ones, 0 or less for all.
+            num_iteration: number of rounds to keep; None for the best rounds, 0 or less for all rounds.
 
         Raises:
-            TrainingError: the files cannot be written; existing files are untouched.
+            TrainingError: if the files cannot be written. Existing files are unchanged.
         """
         check_ending(path)
         info = dict(self.info)
@@ -437,18 +437,18 @@ class RankingModel:
     def feature_importance(
         self, importance_type: Literal["split", "gain"] = "split", iteration: int | None = None
     ) -> npt.NDArray[Any]:
-        """Return the number of splits by each feature, or their total gain.
+        """Return the number of splits on each feature, or the total gain of these splits.
 
         Args:
             importance_type: "split" or "gain" (XGBoost's "total_gain").
-            iteration: rounds to use; None for the best ones, 0 or less for all.
+            iteration: number of rounds to use; None for the best rounds, 0 or less for all rounds.
 
         Returns:
-            int32[d] or float64[d], excluding the linear start, which has no gain. Columns within queries count as their
-            source feature.
+            int32[d] or float64[d], excluding the linear start, which has no gain. Columns within queries are attributed
+            to their source feature.
 
         Raises:
-            ParameterError: unknown type, or a model without trees.
+            ParameterError: if the type is unknown, or the model has no trees.
         """
         if importance_type not in IMPORTANCES:
             words = "for the effect of features on a metric, use boostrank.report.importance"
@@ -474,12 +474,12 @@ class RankingModel:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> RankingModel:
-        """Load a model file written by boostrank, LightGBM or XGBoost.
+        """Load a model file that boostrank, LightGBM or XGBoost wrote.
 
-        Before the engine opens the file, its structure and the checksum in its sidecar, if any, are checked.
+        Before the engine opens the file, its structure is checked, and its checksum if there is a sidecar.
 
         Raises:
-            ModelError: the file is damaged, not a model, or from a newer version.
+            ModelError: if the file is damaged, is not a model, or was written by a newer version.
         """
         body, sidecar = read_model_files(Path(path))
         engine = get_backend(format_of(body).name)
@@ -504,7 +504,7 @@ class RankingModel:
 
 
 def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) -> Float64Array:
-    """Map scores of the best rounds to expected grades, which keep the order of distinct scores."""
+    """Map scores by the best rounds to expected grades, which keep the order of distinct scores."""
     if record is None:
         raise ModelError("the model is not calibrated: use boostrank.calibrate(model, data) with unseen queries")
     distinct, place = np.unique(scores, return_inverse=True)
@@ -521,7 +521,7 @@ def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) ->
 
 
 def tree_counts(model: RankingModel) -> tuple[int, int]:
-    """Return the number of trees of the linear start, and per round."""
+    """Return the number of trees in the linear start, and the number of trees per round."""
     engine = model._engine
     if not engine.grows_trees:
         raise ParameterError(f"models of backend={model.backend!r} have no trees to count")
@@ -532,7 +532,7 @@ def tree_counts(model: RankingModel) -> tuple[int, int]:
 def find_model(given: Any) -> RankingModel | None:
     """Convert a `RankingModel`, its path, or a fitted Booster, LGBMRanker, XGBRanker or BoostRanker to a model.
 
-    The model of a booster or ranker keeps the rounds that its own `predict` uses. Return None for other objects.
+    A model from a booster or ranker keeps the rounds that its own `predict` uses. Return None for other objects.
     """
     if isinstance(given, RankingModel):
         return given
@@ -554,7 +554,7 @@ def find_model(given: Any) -> RankingModel | None:
 
 
 def as_model(given: Any) -> RankingModel:
-    """Convert to a model as `find_model` does, and raise an error for other objects."""
+    """Convert an object to a model, as `find_model` does, or raise an error for other objects."""
     found = find_model(given)
     if found is None:
         words = "expected a RankingModel, its path, a Booster, or a fitted LGBMRanker, XGBRanker or BoostRanker"

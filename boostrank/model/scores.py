@@ -1,7 +1,7 @@
-"""Scoring of files, and files of scores: one number per line, or tables with query ids and names.
+"""Scoring of files, and score files, which are one number per line or tables with query ids and names.
 
 Files of any size are scored in constant memory. A compiled scorer evaluates trees several times as fast as LightGBM.
-It is first compared with the engine on rows at and next to every threshold; if a score differs, the engine is used.
+It is first compared with the engine on rows at and next to every threshold. If a score differs, the engine is used.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 def scores_of_files(
     model: RankingModel, source: Any, *, num_iteration: int | None = None, threads: int | None = None, **options: Any
 ) -> Iterator[Any] | None:
-    """Score the rows of files in order, one block at a time; return None if all rows must be in memory.
+    """Score the rows in files in order, one block at a time, or return None if all rows must be in memory.
 
-    This is the case if scores depend on other rows (columns within queries; the last bit of linear models), or if
-    absent entries of sparse rows are missing, because whether rows are sparse depends on all of them.
+    All rows must be in memory if scores depend on other rows (columns within queries, or the last bit of linear
+    models), or if absent entries in sparse rows are missing, because whether rows are sparse depends on all rows.
 
     Yields:
         float64[n], or `Named` scores with the reader option `keep_names`.
@@ -88,7 +88,7 @@ def compiled_scorer(model: RankingModel, num_iteration: int | None = None) -> Sc
 
 
 def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) -> Float32Array:
-    """Create float32[n, d] rows with values at and next to the thresholds, zeros and missing values."""
+    """Create rows, float32[n, d], with values at and next to the thresholds, zeros and missing values."""
     rng, start = np.random.default_rng(0), forest.start
     rows = np.zeros((_PROOF_ROWS, n_features), np.float32)
     for column in columns.tolist():
@@ -106,17 +106,17 @@ def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) ->
 
 
 def has_names(path: str) -> bool:
-    """Return True if the extension of an output is that of a table."""
+    """Return True if the output's extension is that of a table."""
     return os.path.splitext(path)[1].lower() in (".csv", ".jsonl", ".parquet")
 
 
 def write_scores(path: str, pieces: Iterable[Any]) -> None:
     """Write scores atomically, one per line, or as CSV, JSON lines or Parquet depending on the file extension.
 
-    Tables have the columns `qid` and `doc_id`, if the data have them, and `score`.
+    Tables have a column `score`, and the columns `qid` and `doc_id` if the data have them.
 
     Args:
-        pieces: float64[n] or text; for tables `boostrank.data.assemble.Named`.
+        pieces: float64[n] or text, or `boostrank.data.assemble.Named` for tables.
     """
     ending, writer = os.path.splitext(path)[1].lower(), None
     with replacing(path, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
@@ -153,7 +153,7 @@ def _beginning(path: str) -> bytes:
 
 
 def load_ranker(path: str) -> RankingModel | None:
-    """Load a model file; return None if the first bytes are those of a score file."""
+    """Load a model file, or return None if the first bytes are those of a score file."""
     head = _beginning(path)
     if not head:
         raise FileFormatError("the file is empty: expected a model or scores", file=path)
@@ -175,7 +175,7 @@ def holds_ranker(path: str) -> bool:
 
 
 def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threads: int | None) -> Any:
-    """Return the scores of a model, or else of a file, float64[N], in the order of the rows of `data`."""
+    """Return the scores by a model, or else from a file, float64[N], in the row order of `data`."""
     if model is not None:
         return data.in_row_order(model.predict(data, threads=threads))
     scores = data.in_row_order(read_scores(path, data.n_documents))
@@ -184,7 +184,7 @@ def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threa
 
 
 def check_names(path: str, data: RankingDataset) -> None:
-    """Check that a table of scores has the queries, and the names of documents, of the rows of `data`."""
+    """Check that a score table has the same queries and document names as the rows of `data`."""
     queries, documents = data.queries.row_ids(), data.document_names
     for column, what, of_data in (("qid", "query", queries), ("doc_id", "document", documents)):
         if of_data is None or column not in columns_of(path):
@@ -198,7 +198,7 @@ def check_names(path: str, data: RankingDataset) -> None:
 
 
 def columns_of(path: str) -> tuple[str, ...]:
-    """Return the columns of a table of scores; empty for other files."""
+    """Return the columns of a score table, which are empty for other files."""
     if not has_names(path):
         return ()
     names: tuple[str, ...] = ()
@@ -220,7 +220,7 @@ def read_scores(path: str, rows: int) -> Float64Array:
     """Read a score file, float64[N].
 
     Args:
-        path: file with one finite score per line, or a table of `write_scores`.
+        path: file with one finite score per line, or a table that `write_scores` wrote.
         rows: N, the number of rows of the data.
     """
     if columns_of(path):
@@ -239,14 +239,14 @@ def read_scores(path: str, rows: int) -> Float64Array:
 
 
 def read_logged(path: str, rows: int) -> tuple[Float64Array, Float64Array]:
-    """Read scores that another program logged, float64[N], with half a unit of the last digit of each.
+    """Read scores that another program logged, float64[N], and half a unit of each score's last digit.
 
-    Numbers with the same number of decimals were rounded there. Otherwise the longest number has the number of
-    significant digits.
+    Numbers that all have the same number of decimals were rounded to that number. Otherwise, the longest number gives
+    the number of significant digits.
 
     Args:
-        path: file with one score per line, lines of JSON with a "score", or lines of several columns, of which "score",
-            or else the last one, is used.
+        path: file with one score per line, JSON lines with a "score", or lines with several columns, of which "score",
+            or else the last column, is used.
         rows: N, the number of rows of the data.
     """
     if columns_of(path) and is_table(path):
@@ -268,7 +268,7 @@ def read_logged(path: str, rows: int) -> tuple[Float64Array, Float64Array]:
 
 
 def read_logged_column(paths: Sequence[str], column: str, rows: int) -> tuple[Float64Array, Float64Array]:
-    """Read logged scores from a column of tables, like `read_logged`."""
+    """Read logged scores from a table column, like `read_logged`."""
     words: list[str] = []
     for path in paths:
         for batch in batches(path, texts=(column,)):

@@ -1,4 +1,4 @@
-"""TREC's files: runs (`query Q0 document rank score tag`), qrels (`query 0 document grade`), and metrics of runs."""
+"""TREC runs (`query Q0 document rank score tag`), TREC qrels (`query 0 document grade`), and run metrics."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from boostrank.metric import BoundMetrics, Metric, MetricResult
 
 RUN, QRELS = "query Q0 document rank score tag", "query 0 document grade"
 Values = Mapping[str, Mapping[str, float]]
-"""Query -> document -> score or grade."""
+"""Score or grade of each document, by query and document."""
 
 
 def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
-    """Yield a run, ranked as trec_eval does: by the score in float32, then by the name of the document, descending.
+    """Yield the lines of a run, ranked as in trec_eval by score in float32 and then by document name, both descending.
 
     Args:
         pieces: `boostrank.data.assemble.Named`.
 
     Raises:
-        InputError: rows without query ids or names, names with blanks or twice in a query, or scattered queries.
+        InputError: if ids or names are missing, or names have blanks or are repeated, or queries are not contiguous.
     """
     queries = set[str]()
     for qid, rows in groupby(_rows(pieces), lambda row: row[0]):
@@ -60,7 +60,7 @@ def _rows(pieces: Iterable[Any]) -> Iterator[tuple[str, str, float, float]]:
 
 
 def read_trec(path: str, form: str) -> dict[str, dict[str, float]]:
-    """Read a file of the form RUN or QRELS."""
+    """Read a file whose lines have the form RUN or QRELS."""
     found: dict[str, dict[str, float]] = {}
     names = form.split()
     place = names.index("score" if "score" in names else "grade")
@@ -84,21 +84,21 @@ def read_trec(path: str, form: str) -> dict[str, dict[str, float]]:
 def evaluate_run(
     metrics: Sequence[str], run: Values, qrels: Values, rules: Conventions | str = "trec", threads: int | None = None
 ) -> dict[str, MetricResult]:
-    """Measure a run as trec_eval does.
+    """Evaluate a run as trec_eval does.
 
-    Unjudged documents are irrelevant. Judged documents that the run lacks count in recall, MAP and the ideal of NDCG.
-    Queries of the qrels without documents in the run are left out (`trec_eval -c` counts them as 0).
+    Unjudged documents are irrelevant. Judged documents that are not in the run contribute to recall, MAP and the ideal
+    ranking of NDCG. Queries in the qrels without documents in the run are excluded (`trec_eval -c` includes them as 0).
 
     Args:
-        metrics: metrics of boostrank, or of ir-measures: `judged@10`, `bpref`, `rbp(p=0.8,rel=1)`.
+        metrics: metrics from boostrank or ir-measures, such as `judged@10`, `bpref` and `rbp(p=0.8,rel=1)`.
 
     Returns:
-        Metric -> result; `per_query` has the order of `qrels`, NaN for queries that are left out.
+        The result of each metric. `per_query` has the order of `qrels`, with NaN for excluded queries.
 
     Raises:
-        DataError: no query of the run is judged.
-        MissingDependency: a metric that boostrank does not know, without ir-measures.
-        ParameterError: a metric that neither knows.
+        DataError: if no query in the run is judged.
+        MissingDependency: if boostrank does not have a metric and ir-measures is not installed.
+        ParameterError: if neither has the metric.
     """
     asked = [qid for qid in qrels if qid in run]
     if not asked:
@@ -125,7 +125,7 @@ def evaluate_run(
 
 
 def _by_ir_measures(name: str, run: Values, qrels: Values, error: ParameterError) -> Any:
-    """Return the value of each query for a measure of ir-measures, in any case."""
+    """Return the value for each query of an ir-measures metric, whose name is not case-sensitive."""
     try:
         library = import_module("ir_measures")
     except ImportError:

@@ -384,7 +384,7 @@ def test_fault_92_a_killed_worker_ends_the_job_and_its_checkpoint_goes_on_elsewh
             os.kill(victim, signal.SIGKILL)
 
     killed: list[int] = []
-    with pytest.raises(WorkerLost, match=r"so-far.json contains the first \d+ rounds: continue it for \d+ more") as caught:
+    with pytest.raises(WorkerLost, match=r"so-far.json contains .*: continue it for \d+ more") as caught:
         train(cluster, PARAMS, [data / "s*.txt"], 100_000, callbacks=[kill], checkpoint=Checkpoint(path, every=5))
     assert isinstance(caught.value, BoostrankError)
     assert caught.value.exit_code == 4
