@@ -1,4 +1,4 @@
-"""Export of models to the formats of serving programs; one file per family of targets."""
+"""Export of models to the formats that serving programs read, with one file per family of targets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LINE = re.compile(r"([a-z0-9.-]+): (.+)")
 
 
 def target_lines() -> list[tuple[str, str]]:
-    """Return the name and description of each target, from docstrings, because importing the targets takes a second."""
+    """Return each target's name and description from its docstring, because importing the targets takes a second."""
     package = importlib.import_module("boostrank.export.targets")
     found = []
     for module in TARGETS.modules():

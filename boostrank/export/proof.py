@@ -1,6 +1,6 @@
-"""Proof of an export, and verification of scores that a program logged.
+"""Proof that an export is correct, and verification of scores that a program logged.
 
-The rows of a parity pack lie on both sides of every split, so they show whether two readers of a model differ.
+The rows in a parity pack are on both sides of every split, and show whether two programs read a model differently.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _WHAT = {
     "categories": "rows with unseen categories",
 }
 KINDS = tuple(_WHAT)
-"""Kinds of rows in a pack, for `allow`."""
+"""Kinds of rows in a parity pack, which are values of `allow`."""
 
 MOVED = "moved"
-"""Value of `allow` for documents of the user's data that change their ranks."""
+"""Value of `allow` for documents in the user's data that change their ranks."""
 
 # Kinds of rows that a user's data may lack.
 _ABSENT = ("zeros", "missing", "infinite", "categories")
@@ -58,12 +58,12 @@ _NO_CATEGORIES = np.array([0, 1, 5, -1, -7, 63, 64, 1e6, 3e9, np.nan], np.float3
 
 @dataclass(frozen=True, eq=False)
 class Pack:
-    """Rows of a parity pack.
+    """The rows of a parity pack.
 
     Args:
         rows: float32[n, d].
-        kind: int8[n], index into `KINDS`.
-        nodes, of_nodes: number of splits with rows on both sides, and of all splits of the model.
+        kind: int8[n], index of each row's kind in `KINDS`.
+        nodes, of_nodes: number of splits with rows on both sides, and total number of splits in the model.
     """
 
     rows: Float32Array
@@ -77,13 +77,13 @@ class Pack:
 
 
 def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Float64Array | None = None) -> Pack:
-    """Return two rows for each split, just left and just right of its threshold, and random rows of each kind.
+    """Return two rows for each split, one on each side of its threshold, and random rows of each kind.
 
     Args:
-        forest: trees, without a separate start.
-        most_rows: maximum number of rows, which take at most 256 MB. The splits of larger models are sampled with a
-            fixed seed.
-        resolution: float64[M], minimum distance of the rows from each threshold; None: 0.
+        forest: the trees, without a separate start.
+        most_rows: maximum number of rows, which take at most 256 MB. Larger models' splits are sampled with a fixed
+            seed.
+        resolution: float64[M], minimum distance between the rows and each threshold; None means 0.
     """
     rng = np.random.default_rng(0)
     values = _Values(forest, n_features, rng, np.zeros(forest.feature.size) if resolution is None else resolution)
@@ -116,7 +116,7 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Flo
 
 
 class _Values:
-    """Generator of feature values near the thresholds of a forest."""
+    """A generator of feature values near the thresholds in a forest."""
 
     def __init__(self, forest: Forest, n_features: int, rng: np.random.Generator, resolution: Float64Array) -> None:
         self._forest, self._rng = forest, rng
@@ -135,7 +135,7 @@ class _Values:
 
     @property
     def work_of_a_node(self) -> int:
-        """Return the maximum number of categories checked to reach a node."""
+        """Return the maximum number of categories that are checked to reach a node."""
         return 1 + self._any.size * int(depths(self._parent).max(initial=0)) if bool(self.categorical.any()) else 1
 
     def draw(self, n: int) -> Float32Array:
@@ -158,7 +158,7 @@ class _Values:
         return rows
 
     def reach(self, rows: Float32Array, node: int) -> None:
-        """Change three rows in place so that they reach a node with values that go left, right, and are missing."""
+        """Change three rows in place, so that they reach a node with a value that goes left, right, or is missing."""
         forest = self._forest
         # Walk up to the root and collect the bounds and categories that each ancestor allows.
         low: dict[int, np.float32] = {}
@@ -201,19 +201,19 @@ class _Values:
 
 
 EQUAL, FLOAT32, RANKING, DIFFERENT = LEVELS = ("equal", "float32", "ranking", "different")
-"""Levels of agreement: all logged digits are equal, float32 rounding differs, only rankings are equal, or different."""
+"""Levels of agreement: all logged digits are equal, float32 rounding differs, only rankings agree, or none of these."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Comparison of another program's scores with the model's own.
+    """The result of comparing another program's scores with the model's own scores.
 
     Args:
-        level: one of `LEVELS`.
+        level: the level of agreement, one of `LEVELS`.
         different: number of documents whose scores differ by more than the logged digits and one unit of float32.
-        moved: number of documents whose rank in their query differs.
-        largest: largest difference of two scores.
-        first: first document that differs: row from 0, query, score of the model, logged score; None if all are equal.
+        moved: number of documents with a different rank in their query.
+        largest: largest difference between the two scores of a document.
+        first: row (from 0), query, model's score and logged score of the first difference; None if all are equal.
     """
 
     documents: int
@@ -225,22 +225,22 @@ class Verification:
     first: tuple[int, str, float, float] | None
 
     def equal(self, tolerance: str = FLOAT32) -> bool:
-        """Return True if the scores agree to this level or better."""
+        """Return True if the scores agree at this level or a better one."""
         return LEVELS.index(self.level) <= LEVELS.index(tolerance)
 
 
 @takes_dataset
 def verify(model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision: npt.ArrayLike = 0.0) -> Verification:
-    """Compare scores that another program logged with the model's own.
+    """Compare scores that another program logged with the model's own scores.
 
     Args:
-        model: ranker that the other program serves.
-        data: N documents, as the program received them.
-        logged: float[N], in the order in which the rows were read.
-        precision: float[N] or a number, half a unit of the last logged digit.
+        model: the ranker that the other program serves.
+        data: N documents, as the other program received them.
+        logged: float[N], logged scores in the order in which the rows were read.
+        precision: float[N] or a number, which is half a unit of the last logged digit.
 
     Raises:
-        DataError: `logged` has another length, or is not finite.
+        DataError: if `logged` has a different length or is not finite.
     """
     model, data = as_model(model).over_columns(data)
     given = np.asarray(logged, dtype=np.float64).reshape(-1)
@@ -261,9 +261,9 @@ def verify(model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision
 def _compared(
     own: Float64Array, given: Float64Array, data: RankingDataset, half: Float64Array, slack: float
 ) -> Verification:
-    """Compare scores, float64[N], in the order of the rows.
+    """Compare scores, float64[N], in row order.
 
-    Rounding explains differences up to `half` a unit of the last digit of `given`, and float32 those up to `slack`.
+    Differences up to `half` a unit of the last digit in `given` are due to rounding, and up to `slack` to float32.
     """
     apart = np.abs(given - own)
     differs = apart > half + _unit(own)
@@ -296,17 +296,17 @@ def _unit(numbers: Any) -> Float64Array:
 
 @dataclass(frozen=True)
 class Proof:
-    """Result of a proof.
+    """The result of a proof.
 
     Args:
         target, proved_by: see `TargetSpec`.
         nodes, of_nodes: see `Pack`.
-        largest: largest difference from the scores of the model.
-        same_bits: whether all scores are equal bit by bit.
-        other_leaves: allowed kind of row -> number of rows whose difference rounding does not explain.
+        largest: largest difference from the model's scores.
+        same_bits: whether all scores are bit-identical.
+        other_leaves: number of rows with a difference that is not due to rounding, for each allowed kind of row.
         size: size of the file in bytes.
-        moves: comparison of the scores of the user's data.
-        untried: minimum distance from a threshold at which values were tested; 0 for the nearest float32 numbers.
+        moves: comparison of the scores for the user's data.
+        untried: minimum distance from a threshold at which values were tested, or 0 for the nearest float32 numbers.
     """
 
     target: str
@@ -331,10 +331,10 @@ def prove(
     data: RankingDataset | None = None,
     allow: Collection[str] = (),
 ) -> Proof:
-    """Compare the scores of an exported file, `body`, with those of the model; `allow` is that of `export_model`.
+    """Compare the scores by an exported file, `body`, with those by the model. For `allow`, see `export_model`.
 
     Raises:
-        ExportError: scores or ranks differ, and `allow` does not name that kind.
+        ExportError: if scores or ranks differ, and `allow` does not contain that kind.
     """
     forest, names = served.trees.forest, served.feature_names
     score = target.scorer(body, names)
@@ -395,7 +395,7 @@ def moved_line(moves: Verification) -> str:
 def _wrong(
     target: TargetSpec, served: ServedModel, rows: npt.NDArray[Any], own: Float64Array, given: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.bool_], float]:
-    """Return the rows whose difference the target's arithmetic does not explain, bool[n], and the largest rounding."""
+    """Return the rows with differences not due to the target's arithmetic, bool[n], and the largest rounding."""
     if served.engine in target.exact:
         return given != own, 0.0
     trees, types = served.trees, target.rules

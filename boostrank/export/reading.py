@@ -1,4 +1,4 @@
-"""Scores of trees under the rules of a program: number types, comparison and treatment of missing values."""
+"""Tree scores under a program's rules for number types, comparisons and missing values."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from boostrank.kernels.forest import LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Fo
 
 @dataclass(frozen=True)
 class Rules:
-    """Rules by which a program computes scores; the defaults are LightGBM's.
+    """Rules by which a program computes scores. The defaults are LightGBM's rules.
 
     Args:
         values: type of feature values and thresholds.
         strict: whether a value goes left if value < threshold, instead of value <= threshold.
-        slack: number added to thresholds, in the type of values.
-        missing: number that replaces missing values; None if each split has a direction for them.
+        slack: number that is added to thresholds, in the type of values.
+        missing: number that replaces missing values; None if each split has a direction for missing values.
         leaves: type to which leaves are rounded.
         sums: type in which leaves are summed, tree by tree.
         gives: type to which scores are rounded.
@@ -41,22 +41,22 @@ class Rules:
 
     @classmethod
     def of(cls, trees: ServedTrees) -> Rules:
-        """Return the rules of the engine that trained the trees."""
+        """Return the rules for the engine that trained the trees."""
         return SINGLE if trees.single else cls()
 
 
 SINGLE = Rules(np.float32, leaves=np.float32, sums=np.float32, gives=np.float32)
-"""Rules of programs that compute in float32."""
+"""Rules for programs that compute in float32."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Split of a tree.
+    """A split in a tree.
 
     Args:
-        test: threshold, or the categories that go left.
-        left, right: child nodes, in the form of the file.
-        listed_right: whether the categories go right instead.
+        test: the threshold, or the categories that go left.
+        left, right: child nodes, as in the file.
+        listed_right: whether the listed categories go right instead.
     """
 
     feature: int
@@ -87,13 +87,13 @@ class Split:
 
 
 Tree = Callable[[Any], Split | float]
-"""Function from a node of a file to a `Split` or the value of a leaf."""
+"""Function that converts a node in a file to a `Split` or the value of a leaf."""
 
 
 def walk(
     roots: Sequence[Any], parse: Tree, rows: npt.NDArray[Any], rules: Rules, base: float = 0.0
 ) -> npt.NDArray[Any]:
-    """Return scores [n] of type `rules.gives`: `base` plus the leaves, in the order of the trees."""
+    """Return scores [n] of type `rules.gives`, which are `base` plus the leaves in the order of the trees."""
     with np.errstate(over="ignore", invalid="ignore"):
         rows = rows.astype(rules.values, order="F")
         if rules.missing is not None:
@@ -115,7 +115,7 @@ def walk(
 
 
 def scores(trees: ServedTrees, rows: npt.NDArray[Any], rules: Rules) -> npt.NDArray[Any]:
-    """Return the scores of trees by the rules, as `walk` does."""
+    """Return the scores of trees under these rules, as `walk` does."""
     return walk(trees.forest.roots.tolist(), partial(_node, trees.forest), rows, rules, trees.base)
 
 

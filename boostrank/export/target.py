@@ -1,4 +1,4 @@
-"""Declaration of an export target, and helpers that write trees."""
+"""Declaration of export targets, and helpers for writing trees."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ MOST_NESTED = 200
 _LEAST = np.finfo(np.float32).min
 
 Score = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
-"""Function from rows, float32[n, d] or float64[n, d] with NaN for missing values, to scores [n]."""
+"""Function that scores rows, float32[n, d] or float64[n, d] with NaN for missing values, and returns [n] scores."""
 
 
 class ExportError(InputError):
-    """Error for a model that a target cannot hold or would score differently."""
+    """Error for a model that a target cannot represent or would score differently."""
 
 
 @dataclass(frozen=True, eq=False)
 class ServedModel:
-    """Model prepared for export.
+    """A model that is prepared for export.
 
     Args:
         name: name of the model in the serving program.
         engine: engine that trained the model.
-        body: model file of the engine, with the rounds that prediction uses.
+        body: the engine's model file, with the rounds that prediction uses.
         trees: all trees. Trees with small leaves come first if the target sums in float32 and the engine does not,
-            unless the target gives identical bits.
-        feature_names: d names in column order, as the serving program knows them.
-        extractors: feature name -> feature extractor of Elasticsearch, if the user gave them.
+            unless the target's scores are bit-identical.
+        feature_names: d names in column order, as used in the serving program.
+        extractors: Elasticsearch's feature extractor for each feature name, if the user gave them.
     """
 
     name: str
@@ -59,12 +59,12 @@ class ServedModel:
 
 @dataclass(frozen=True)
 class Objection:
-    """Reason why a target cannot hold a model.
+    """A reason why a target cannot represent a model.
 
     Args:
         kind: within-query, engine, categories, names, trees or missing.
-        words, fix: the reason and its remedy.
-        final: whether no option of the export can help.
+        words, fix: texts with the reason and the remedy.
+        final: whether no export option can help.
     """
 
     kind: str
@@ -75,27 +75,27 @@ class Objection:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSpec:
-    """Export target: a serving program, or a family of programs.
+    """An export target, which is a serving program or a family of programs.
 
     Args:
-        name: name that users type.
-        title: program that reads the file.
+        name: name of the target, as typed by users.
+        title: name of the program that reads the file.
         write: function that returns the file.
         proved_by: description of the scorer: "XGBoost", "reading the file by the rules of Solr 9.2".
-        how: three lines of instructions; `{file}` and `{model}` become the names of the file and the model.
-        rules: number types of leaves, sums and scores; with `parse`, all rules of the program.
-        read: function of the file and the feature names that returns a scorer, if the program can run here.
-        parse: function of the file and of feature name -> column that returns the roots of the trees and a parser of
-            nodes, if the program cannot run here.
-        exact: engines whose models get identical bits.
-        extra: extra of boostrank that `write` or `read` needs.
-        resolution: function that returns float64[M], the distance of the target's thresholds from the model's; None: 0.
-        finite: whether the format has no infinite values; the proof then skips them.
-        most_rows: maximum number of rows of the proof.
-        helps: kind of row (`proof.KINDS`) -> remedy if the target has no rule for it.
-        engine: the only engine whose models the target takes; empty for any.
-        categories: whether the target takes categorical splits.
-        name_fault: function of the feature names that returns why the target refuses them, or None.
+        how: three lines of instructions, in which `{file}` and `{model}` are replaced by the file and model names.
+        rules: number types of leaves, sums and scores, or all of the program's rules if there is a `parse`.
+        read: function that takes the file and feature names and returns a scorer, if the program can run here.
+        parse: function that takes the file and a mapping from feature names to columns, and returns the trees' roots
+            and a node parser, if the program cannot run here.
+        exact: engines whose models get bit-identical scores.
+        extra: the boostrank extra that `write` or `read` needs.
+        resolution: function that returns the distance of the target's from the model's thresholds, float64[M]; None: 0.
+        finite: whether the format has no infinite values, in which case the proof omits them.
+        most_rows: maximum number of rows in the proof.
+        helps: the remedy for each kind of row (`proof.KINDS`) for which the target has no rule.
+        engine: the only engine whose models the target supports; empty for any engine.
+        categories: whether the target supports categorical splits.
+        name_fault: function that takes the feature names and returns why the target refuses them, or None.
     """
 
     name: str
@@ -136,7 +136,7 @@ class TargetSpec:
         trees: int = 0,
         missing: bool = False,
     ) -> Iterator[Objection]:
-        """Yield the reasons why the target cannot hold a model, or a model to be trained."""
+        """Yield the reasons why the target cannot represent a model, or a model that is yet to be trained."""
         if within:
             words = f"the model computes {within} within each query, but {self.title} scores one document at a time"
             fix = "train without --within-query, or score with boostrank predict"
@@ -164,7 +164,7 @@ class TargetSpec:
 
 
 def with_version(title: str, *packages: str) -> str:
-    """Return the title with the version of the first of these packages that is installed."""
+    """Return the title with the version of the first of the packages that is installed."""
     for package in packages:
         with contextlib.suppress(PackageNotFoundError):
             return f"{title} {version(package)}"
@@ -172,10 +172,10 @@ def with_version(title: str, *packages: str) -> str:
 
 
 def cuts(forest: Forest) -> Float32Array:
-    """Return the largest float32 value that goes left at each node, float32[M]; NaN at categorical splits.
+    """Return the largest float32 value that goes left at each node, float32[M], and NaN at categorical splits.
 
-    No float32 value lies between it and the threshold. Float32 values therefore go the same way under `<=` with this
-    value, under `<` with `above(cuts)`, and under either with a number in between.
+    No float32 value lies between it and the threshold. Therefore, float32 values go in the same direction with `<=` and
+    this value, with `<` and `above(cuts)`, and with either comparison and a number in between.
     """
     return np.where(forest.categorical, np.float32(np.nan), rounded_down(forest.threshold))
 
@@ -187,7 +187,7 @@ def above(numbers: Float32Array) -> Float32Array:
 
 
 def shortest(number: Any) -> float:
-    """Return the float with the shortest text that rounds to this float32 number, clipped to the finite range."""
+    """Return the float with the shortest text that rounds to a float32 number, which is clipped to the finite range."""
     return float(str(np.clip(np.float32(number), _LEAST, -_LEAST)))
 
 
@@ -211,7 +211,7 @@ def missing_goes_left(forest: Forest) -> npt.NDArray[np.bool_]:
 
 
 def parents(forest: Forest) -> Int64Array:
-    """Return the parent of each node, int64[M]; roots are their own parents."""
+    """Return the parent of each node, int64[M]. Roots are their own parents."""
     parent = np.arange(forest.feature.size)
     for child in (forest.left, forest.right):
         inner = np.flatnonzero(child >= 0)
@@ -229,9 +229,9 @@ def nested(
     """Build a nested value for each tree, from its leaves up.
 
     Args:
-        leaf, node: functions of the value of a leaf, and of the number of a node and the values of its children.
-        base: initial score, which becomes a first tree of one leaf unless it is 0.
-        most: maximum number of nodes from a root to a leaf.
+        leaf, node: functions that take the value of a leaf, or the number of a node and its children's values.
+        base: initial score, which becomes a first tree with one leaf unless it is 0.
+        most: maximum number of nodes on a path from a root to a leaf.
     """
     depth = depths(parents(forest))
     if depth.max(initial=0) >= most:

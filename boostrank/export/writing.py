@@ -1,4 +1,4 @@
-"""Export of a model, whose file is written only after its proof."""
+"""Model export, which writes a file only after proving that its scores are correct."""
 
 from __future__ import annotations
 
@@ -43,31 +43,31 @@ def export_model(
     data: RankingDataset | None = None,
     allow: Collection[str] = (),
 ) -> Proof:
-    """Write a model in the format of a serving program, after a proof that its scores there are the same.
+    """Write a model in a serving program's format, after proving that its scores are the same there.
 
     The proof scores rows on both sides of every split, with zeros, missing values, infinities and unseen categories.
-    The program itself scores them if it can run here; otherwise the file is read back and scored by its rules.
+    The program itself scores them if it can run here. Otherwise, the file is read and scored by the program's rules.
 
     Args:
-        model: ranker of LightGBM or XGBoost: a `RankingModel`, its path, or a booster or ranker of these libraries.
+        model: LightGBM or XGBoost ranker, as a `RankingModel`, its path, or a booster or ranker from these libraries.
         path: path of the file to write.
         to: name of a target in `boostrank.export.TARGETS`, such as "solr", "onnx" or "c".
-        feature_names: d names of features in the serving program, or Elasticsearch's feature extractors; None for the
-            names in the model.
+        feature_names: d feature names in the serving program, or Elasticsearch's feature extractors; None for the names
+            in the model.
         name: name of the model in the serving program; None for the file name without its suffix.
-        data: your own rows with queries, in which no document may change its rank.
+        data: rows of your own with queries, in which no document may change its rank.
         allow: kinds of rows whose scores may differ (`boostrank.export.proof.KINDS`); "moved" allows documents of
             `data` to change their ranks.
 
     Returns:
-        The tested rows and splits, and the differences found.
+        The numbers of tested rows and splits, and the differences found.
 
     Raises:
-        ExportError: the target does not support the model or gives other scores, or the model has columns within
+        ExportError: if the target does not support the model or gives other scores, or the model has columns within
             queries.
-        ParameterError: the target is unknown, or names do not fit.
-        ModelError: the scores are not a sum of trees with constant leaves.
-        TrainingError: the file cannot be written.
+        ParameterError: if the target is unknown, or names do not fit.
+        ModelError: if the scores are not a sum of trees with constant leaves.
+        TrainingError: if the file cannot be written.
     """
     model, target = as_model(model), TARGETS.get(to)
     unknown = sorted(set(allow) - {*KINDS, MOVED})
@@ -146,7 +146,7 @@ def _plain(name: str) -> str:
 
 
 def read_feature_names(path: str) -> tuple[str | Mapping[str, Any], ...]:
-    """Read feature names in column order, one per line or from the JSON of a feature store or of feature extractors."""
+    """Read feature names in column order, one per line, or from JSON for a feature store or feature extractors."""
     text = read_text(path)
     if not text.lstrip().startswith(("[", "{")):
         return tuple(line.strip() for line in text.splitlines() if line.strip())

@@ -25,7 +25,7 @@ _MOST_BYTES = 100 * 2**20  # of a request, unless http.max_content_length says o
 
 
 def write(model: ServedModel, *, fields: bool = False) -> bytes:
-    """Write the body of `PUT _ml/trained_models/ID`, with `fields` of the input, which versions before 8.15 need."""
+    """Write the body of `PUT _ml/trained_models/ID`, with the input's `fields`, which versions before 8.15 need."""
     if not _ID.fullmatch(model.name):
         raise ExportError(
             f"{model.name!r} is not a valid model id in Elasticsearch: use up to 64 lowercase letters and digits, with "
@@ -61,7 +61,7 @@ def write(model: ServedModel, *, fields: bool = False) -> bytes:
 
 
 def _tree(root: Mapping[str, Any]) -> dict[str, Any]:
-    """Turn a tree of `dump` into an array of nodes, which refer to each other by position."""
+    """Convert a tree from `dump` to an array of nodes, which refer to each other by position."""
     level, names = [root], dict[str, int]()
     nodes: list[dict[str, Any]] = []
     for one in level:  # level by level, as `dump` numbers them

@@ -4,9 +4,9 @@ java: Java class without dependencies, for Java 8 or later.
 javascript: JavaScript module without dependencies, for browsers and Node.
 python: Python module without dependencies: tables of nodes and leaves, and a loop over them.
 
-`export/templates/` has `model`, and `proof`, a program that prints the score of each line of its input. Words in
-capitals stand for sizes and tables. Tables are arrays in C and Python and text in the other languages, because a method
-of Java is limited to 64 KB. Nested conditions would compile ten times as slowly, and Python limits them to 100 levels.
+`export/templates/` contains `model`, and `proof`, a program that prints the score for each line of its input. Words in
+capitals are replaced by sizes and tables. Tables are arrays in C and Python and text in the other languages, because
+Java methods are limited to 64 KB. Nested conditions compile ten times as slowly, and Python limits them to 100 levels.
 """
 
 from __future__ import annotations
@@ -57,23 +57,23 @@ var void volatile while with yield Double Float Integer Long Math Object String 
 
 
 def _identifier(name: str) -> str:
-    """Return a name for the model that all languages take."""
+    """Return a name for the model that is valid in all languages."""
     plain = re.sub(r"\W", "_", name, flags=re.ASCII)
     return plain if plain[:1].isalpha() and plain not in _RESERVED else f"model_{plain}"
 
 
 @dataclass(frozen=True)
 class _Language:
-    """Programming language.
+    """A programming language.
 
     Args:
-        ending: ending of the templates.
-        file: name of the file that the proof compiles; `MODEL` is the name of the model.
-        commands: commands that compile and run the proof; none for Python.
+        ending: file extension of the templates.
+        file: name of the file that the proof compiles, where `MODEL` is the name of the model.
+        commands: commands that compile and run the proof. There are none for Python.
         ascii: whether literals escape other characters.
-        arrays: whether tables and names are arrays; otherwise they are text.
-        numbers: words for infinity and NaN.
-        comment: beginning of a comment.
+        arrays: whether tables and names are arrays. Otherwise, they are text.
+        numbers: literals for infinity and NaN.
+        comment: characters that begin a comment.
     """
 
     ending: str
@@ -152,12 +152,12 @@ class _Language:
 
     @property
     def programs(self) -> list[str]:
-        """Programs that the proof runs."""
+        """The programs that the proof runs."""
         return [command.split()[0] for command in self.commands if command[0] != "."]
 
     @property
     def runs(self) -> bool:
-        """Whether the programs of the proof are installed."""
+        """Whether the programs for the proof are installed."""
         return all(map(shutil.which, self.programs))
 
     def _template(self, name: str) -> str:
@@ -182,12 +182,12 @@ class _Language:
 
 
 def _numbers(text: str, infinity: str = "Infinity", nan: str = "NaN") -> str:
-    """Replace Python's words for infinity and NaN by those of another language."""
+    """Replace Python's text for infinity and NaN with another language's literals."""
     return text.replace("inf", infinity).replace("nan", nan)
 
 
 def _literals(text: str, ascii: bool = False) -> str:
-    """Return string literals, one per line, each under Java's limit of 65,535 bytes."""
+    """Return string literals, one per line, which are below Java's limit of 65,535 bytes."""
     size = 60_000 if text.isascii() else 10_000
     parts = (text[i : i + size] for i in range(0, len(text), size))
     return "\n".join(f"{json.dumps(part, ensure_ascii=ascii)}," for part in parts)
@@ -198,7 +198,7 @@ def _strings(text: str) -> list[str]:
 
 
 def _trees(columns: list[npt.NDArray[Any]], sizes: Sequence[int]) -> ServedTrees:
-    """Return the trees of the columns of a file; `sizes` are given if all columns are in one."""
+    """Return the trees from the columns in a file. `sizes` are given if all columns are concatenated."""
     head, threshold, value, *others = np.split(columns[0], np.cumsum(sizes)[:-1]) if sizes else columns
     feature, left, right, kind, roots, sets, ends = (column.astype(np.int32) for column in others)
     forest = Forest(

@@ -1,10 +1,10 @@
 """onnx: ONNX graph of one tree ensemble in float64, whose scores are rounded to float32 once, at the end.
 
-onnxmltools 1.16 is not used: it rounds thresholds to the nearest float32 numbers, so scores on MSLR differ by up to
-0.03, drops linear leaves silently and treats XGBoost's rankers as classifiers.
+onnxmltools 1.16 is not used: it rounds thresholds to the nearest float32 numbers, so that scores on MSLR differ by up
+to 0.03, it silently drops linear leaves, and it treats XGBoost's rankers as classifiers.
 
-Sets of categories become lookup tables, because the operator for them, TreeEnsemble of ai.onnx.ml 5, gives wrong scores
-in ONNX Runtime up to 1.24.
+Category sets become lookup tables, because the operator for category sets, TreeEnsemble in ai.onnx.ml 5, gives wrong
+scores in ONNX Runtime up to 1.24.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ def _write(model: ServedModel) -> bytes:
 
 
 def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[npt.NDArray[np.uint8]], Forest]:
-    """Turn sets of categories into splits of extra columns: 1 for categories that go right, 0 for the others.
+    """Convert category sets to splits on extra columns, which are 1 for categories that go right and 0 for others.
 
-    Return the columns with categories, ascending; a table for each, bool[codes + 2, sets], with the direction of each
-    code, of unknown codes and of missing values; and the forest that splits by the extra columns.
+    Return the columns with categories in ascending order, a table for each, bool[codes + 2, sets], with the direction
+    of each code, of unknown codes and of missing values, and the forest that splits on the extra columns.
     """
     nodes = np.flatnonzero(forest.categorical)
     feature, threshold, kind = forest.feature.copy(), forest.threshold.copy(), forest.kind.copy()

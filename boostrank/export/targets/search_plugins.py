@@ -36,7 +36,7 @@ _HOW = (
 
 
 def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
-    """Return the trees in the form of XGBoost's dump, where values below a condition go to `yes`.
+    """Return the trees in the format of XGBoost's dump, in which values below a condition go to `yes`.
 
     `exact_text` writes float32 numbers in full, for programs that read float64, instead of their shortest text.
     """
@@ -55,7 +55,7 @@ def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
 
 
 def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Number the nodes of a tree level by level and turn directions into ids."""
+    """Number the nodes in a tree level by level, and convert directions to ids."""
     nodes: list[dict[str, Any]] = [{"nodeid": 0, "depth": 0, **tree}]
     for one in nodes:
         if "children" not in one:
@@ -70,7 +70,7 @@ def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def created_model(model: ServedModel, kind: str, definition: str) -> bytes:
-    """Return the body of `_createmodel`, with the definition as a string, so that no JSON parser rounds its numbers."""
+    """Return the body for `_createmodel` with the definition as a string, so that no JSON parser rounds its numbers."""
     inner = {"name": model.name, "model": {"type": kind, "definition": definition}}
     return (json.dumps({"model": inner}) + "\n").encode()
 
@@ -81,7 +81,7 @@ def write_dump(model: ServedModel) -> bytes:
 
 
 def write_ranklib(model: ServedModel) -> bytes:
-    """Write `model/ranklib`, where features are numbers from 1 in the order of the feature set."""
+    """Write `model/ranklib`, in which features are numbered from 1 in the order of the feature set."""
     forest = model.trees.forest
     missing_goes_left(forest)
     cut = cuts(forest)

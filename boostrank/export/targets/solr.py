@@ -30,7 +30,7 @@ _ZERO = np.float32(2e-35)  # LightGBM treats smaller values as zero
 
 
 def write(model: ServedModel, *, missing: bool = True) -> bytes:
-    """Write the model for Solr's model store, with the directions of `missing` values, which Solr reads since 9.2."""
+    """Write a model for Solr's model store with the directions of `missing` values, which Solr reads from 9.2 on."""
     forest = model.trees.forest
     stored, left = _before_slack(forest), missing_goes_left(forest)
 
@@ -52,10 +52,10 @@ def write(model: ServedModel, *, missing: bool = True) -> bytes:
 
 
 def _before_slack(forest: Forest) -> Float32Array:
-    """Return the thresholds to store, float32[M], which plus Solr's slack, in float32, give the cut of each node.
+    """Return the thresholds to store, float32[M], so that adding Solr's slack in float32 gives the cut at each node.
 
-    If no number gives the cut, store the next one above, because the cut may occur as a value. Near 0, store the next
-    one below, because zeros must keep their side.
+    If no number gives the cut, store the next larger number, because the cut may occur as a value. Near 0, store the
+    next smaller number, because zeros must stay on the same side.
     """
     cut = cuts(forest)
     near = (cut.astype(np.float64) - float(_SLACK)).astype(np.float32)
@@ -82,7 +82,7 @@ def _before_slack(forest: Forest) -> Float32Array:
 
 
 def _resolution(forest: Forest) -> Float64Array:
-    """Return the distance of Solr's threshold from the cut of each node, float64[M]."""
+    """Return the distance between Solr's threshold and the cut at each node, float64[M]."""
     with np.errstate(invalid="ignore"):
         distance = np.abs((_before_slack(forest) + _SLACK).astype(np.float64) - cuts(forest))
     return np.where(np.isfinite(distance), distance, 0.0)

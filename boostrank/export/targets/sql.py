@@ -1,11 +1,11 @@
 """sql: SQL query: a sum of CASE expressions, one per tree, in standard SQL.
 
 Numbers are double precision, because databases round to float32 differently. XGBoost's thresholds are moved to the
-points where rounding to float32 changes, so every document reaches the same leaf. SQLite parses one decimal in 20,000 a
-unit of float64 off, so only float32 precision is promised. It scores 500 rows a second with 500 trees of 63 leaves and
-a start.
+points where rounding to float32 changes, so every document reaches the same leaf. SQLite parses one decimal in 20,000
+with an error of a float64 unit, so only float32 precision is guaranteed. It scores 500 rows per second with 500 trees
+of 63 leaves and a start.
 
-The larger child of a node continues the same CASE and only the smaller one is nested: SQLite parses 20 levels.
+A node's larger child continues the same CASE, and only the smaller child is nested, as SQLite parses 20 levels.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_NESTED = 15
 _MOST_COLUMNS = 2_000
 _MOST_BYTES = 32_000_000
 _Part = tuple[str, int, int]
-"""Body of a CASE (WHEN ... THEN ... ELSE ...), number of leaves, and depth of nested CASEs."""
+"""The body of a CASE (WHEN ... THEN ... ELSE ...), its number of leaves, and its depth of nested CASEs."""
 
 
 def _write(model: ServedModel) -> bytes:
@@ -83,7 +83,7 @@ def _name_fault(names: Sequence[str]) -> str | None:
 
 
 def _tests(kind: int, name: str, limit: float, forest: Forest, i: int) -> tuple[str, str]:
-    """Return the conditions for left and right; each is false or NULL otherwise."""
+    """Return the conditions for left and right. Each condition is false or NULL otherwise."""
     nan_left = kind & NAN_LEFT != 0
     if forest.categorical[i]:
         listed_right = kind & LISTED_RIGHT != 0
@@ -120,7 +120,7 @@ def _listed(name: str, categories: Int64Array, single: bool) -> tuple[str, str]:
 
 
 def _turns(numbers: npt.NDArray[np.float32]) -> Float64Array:
-    """Return the largest float64 numbers that round to these float32 numbers or below."""
+    """Return the largest float64 numbers that round to the given float32 numbers or to lower ones."""
     after = np.nextafter(numbers, np.float32(np.inf)).astype(np.float64)
     # Beyond the largest float32 number, rounding uses the next power of two.
     low, after = (np.clip(x, -(2.0**128), 2.0**128) for x in (numbers.astype(np.float64), after))
@@ -132,7 +132,7 @@ def _turns(numbers: npt.NDArray[np.float32]) -> Float64Array:
 
 
 def _number(number: float) -> str:
-    """Format a number with an exponent: without one SQL uses decimal arithmetic, and sums differ."""
+    """Format a number with an exponent, because SQL uses decimal arithmetic without one, and sums would differ."""
     text = repr(number)
     return text if "e" in text else f"{text}e0"
 

@@ -1,8 +1,8 @@
 """xgboost: XGBoost's JSON, for XGBoost's and LightGBM's models.
 
-XGBoost compares in float32 with `<`. A threshold of LightGBM becomes the next larger float32 number, so every float32
+XGBoost compares in float32 with `<`. LightGBM's thresholds become the next larger float32 numbers, so every float32
 value keeps its direction. Leaves are rounded to float32 and summed in float32, so scores differ from LightGBM's by that
-rounding. Sets of categories are mirrored, because listed categories go left in LightGBM and right in XGBoost.
+rounding. Category sets are mirrored, because listed categories go left in LightGBM and right in XGBoost.
 """
 
 from __future__ import annotations
