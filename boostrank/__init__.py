@@ -5,7 +5,7 @@
     model = boostrank.train({"objective": "shf-sdcg"}, train, num_boost_round=200)
     scores = model.predict(boostrank.RankingDataset.from_libsvm("test.txt", like=train))
 
-Nothing heavy is imported before it is used.
+Heavy dependencies are imported only when they are used.
 """
 
 from __future__ import annotations

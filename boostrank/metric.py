@@ -20,7 +20,7 @@ from boostrank.kernels.metric import TIES, WHOLE_LIST, Grades, MetricPass, Metri
 from boostrank.metrics import METRICS
 
 Names = Sequence[str] | npt.NDArray[Any]
-"""Names of documents, one per row."""
+"""Document names, one per row."""
 
 __all__ = ["BoundMetrics", "Conventions", "Metric", "MetricResult", "PairedDifference", "evaluate", "paired_difference"]
 
@@ -29,11 +29,11 @@ _OTHER_SPELLING = re.compile(r"^([^@]+?)(?::top=|_cut[_.]|_at_|[_:])(\d+)$")
 
 @dataclass(frozen=True)
 class Metric:
-    """A ranking metric at one or several cut-offs; `str()` is the inverse of `parse`.
+    """A ranking metric at one or more cut-offs. `str()` is the inverse of `parse`.
 
     Args:
-        name: name or alias, see `boostrank.metrics`.
-        cutoffs: cut-off ranks, in reporting order; empty for the whole list.
+        name: name or alias of a metric in `boostrank.metrics`.
+        cutoffs: cut-off ranks in reporting order, or empty for the whole list.
 
     Raises:
         ParameterError: an unknown name, or a cut-off that is not a rank.
@@ -52,12 +52,12 @@ class Metric:
     def parse(cls, text: str) -> Metric:
         """Parse "ndcg@10", "ndcg@1,3,5", or "map" for the whole list.
 
-        The spellings of CatBoost (NDCG:top=10) and trec_eval (ndcg_cut_10, P_10) are accepted, too.
+        The spellings of CatBoost (NDCG:top=10) and trec_eval (ndcg_cut_10, P_10) are also accepted.
 
         Raises:
-            ParameterError: any other form.
+            ParameterError: the text has any other form.
         """
-        if text.strip().endswith("-"):  # XGBoost's
+        if text.strip().endswith("-"):  # XGBoost's suffix
             raise ParameterError(
                 f"metric {text!r}: remove the minus, and set the value of queries without a relevant document by "
                 'conventions=Conventions(empty="zero"), or --conventions'
@@ -70,7 +70,7 @@ class Metric:
 
     @classmethod
     def of(cls, metric: Metric | str) -> Metric:
-        """Return the metric, parsed if given as text."""
+        """Return the metric, which is parsed if it is given as text."""
         return cls.parse(metric) if isinstance(metric, str) else metric
 
     @classmethod
@@ -83,12 +83,12 @@ class Metric:
 
     @property
     def spec(self) -> MetricSpec:
-        """Specification of the metric."""
+        """The specification of the metric."""
         return METRICS.get(self.name)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """One name per cut-off: ("ndcg@1", "ndcg@3"), or ("map",)."""
+        """The names, one per cut-off, such as ("ndcg@1", "ndcg@3") or ("map",)."""
         return tuple(f"{self.name}@{k}" for k in self.cutoffs) or (self.name,)
 
     def evaluate(
@@ -102,10 +102,10 @@ class Metric:
         threads: int | None = None,
         seed: int = 0,
     ) -> MetricResult:
-        """Evaluate at a single cut-off; arguments as in `boostrank.metric.evaluate`.
+        """Evaluate the metric at a single cut-off. The arguments are those of `boostrank.metric.evaluate`.
 
         Raises:
-            ParameterError: the metric has several cut-offs; use `boostrank.metric.evaluate`.
+            ParameterError: the metric has several cut-offs, which require `boostrank.metric.evaluate`.
         """
         if len(self.cutoffs) > 1:
             raise ParameterError(f"{self} has several cut-offs: use boostrank.metric.evaluate, with one result each")
@@ -115,17 +115,17 @@ class Metric:
 
 @dataclass(frozen=True, eq=False)
 class MetricResult:
-    """Result of a metric on a data set.
+    """The result of a metric on a data set.
 
     Args:
         name: metric and cut-off, such as "ndcg@10".
         mean: weighted mean over the included queries.
-        low, high: 95% interval of the mean by a percentile bootstrap of queries with 2,000 resamples, or the normal
-            interval above 20,000 queries.
+        low, high: 95% interval of the mean, from a percentile bootstrap over queries with 2,000 resamples, or the
+            normal interval above 20,000 queries.
         queries: number of included queries.
         empty: number of queries without a relevant document, included or not.
         single: number of queries with one document.
-        per_query: float64[Q], NaN for excluded queries.
+        per_query: float64[Q], with NaN for excluded queries.
     """
 
     name: str
@@ -152,22 +152,22 @@ def evaluate(
     """Evaluate metrics at all their cut-offs.
 
     Args:
-        metrics: one or several metrics, or their text.
-        labels: float[N], larger is better.
-        scores: float[N], finite; compared only within a query.
-        queries: rows and weights of each query; or one query id per row (rows of a query are contiguous), or group
+        metrics: one or more metrics, given as `Metric` or as text.
+        labels: float[N], where larger is better.
+        scores: float[N], finite. Scores are compared only within a query.
+        queries: rows and weights of each query, or one query id per row (a query's rows are contiguous), or group
             sizes.
-        conventions: choices that the definitions leave open, or the name of a library whose choices to use.
-        docnos: document names, for ties="docno".
-        threads: None for every available core.
-        seed: random seed of the bootstrap.
+        conventions: choices that the metric definitions leave open, or the name of a library whose choices are used.
+        docnos: document names, which ties="docno" requires.
+        threads: number of threads, or None for every available core.
+        seed: random seed for the bootstrap.
 
     Returns:
-        Name ("ndcg@10") -> result, in the requested order.
+        Dictionary from name ("ndcg@10") to result, in the requested order.
 
     Raises:
         ParameterError: an unknown metric or convention.
-        DataError: lengths that differ, invalid labels for the gain, a score that is not finite, no included query.
+        DataError: lengths that differ, invalid labels for the gain, a score that is not finite, or no included query.
     """
     check_in_step(labels=labels, scores=scores, queries=queries)
     return BoundMetrics(metrics, labels, queries, conventions, threads, docnos=docnos).results(scores, seed=seed)
@@ -186,7 +186,7 @@ class _Bound:
     weight: float  # total of the included queries
 
     def mean(self, values: Float64Array) -> float:
-        """Return the weighted mean over queries, independent of other metrics and of the number of threads."""
+        """Return the weighted mean over queries. It does not depend on other metrics or the number of threads."""
         return float(np.sum(np.ascontiguousarray(values) * self.weights))
 
     def per_query(self, values: Float64Array) -> Float64Array:
@@ -199,15 +199,15 @@ class _Bound:
 
 
 class BoundMetrics:
-    """Metrics bound to a data set for repeated use: grades, ideal values and weights are computed once.
+    """Metrics bound to a data set for repeated use. Grades, ideal values and weights are computed only once.
 
     Args:
         metrics, labels, queries, conventions, docnos, threads: as in `evaluate`.
-        partial: whether the data set is a part of a larger one, for `sums`, and may have no included query.
-        judged: labels and queries of all judged documents, if not all are ranked; they determine the ideal ranking.
+        partial: whether the data set is a part of a larger one, for use with `sums`, and may have no included query.
+        judged: labels and queries of all judged documents, if some are not ranked. They determine the ideal ranking.
 
     Raises:
-        DataError, ParameterError: as `evaluate`, except for scores.
+        DataError, ParameterError: as for `evaluate`, except errors about scores.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class BoundMetrics:
         self.queries = queries = QueryIndex.of(queries, y.size)
         if y.shape != (queries.n_documents,):
             raise DataError(f"{y.size} labels but queries that cover {queries.n_documents} documents")
-        self._rows: Int64Array | None = None  # row order that breaks ties, if not the input order
+        self._rows: Int64Array | None = None  # row order that breaks ties, if it is not the input order
         if self.conventions.ties == "docno":  # by query, then by descending name, as trec_eval does
             if docnos is None:
                 raise ParameterError("ties='docno' sorts tied documents by name: pass docnos=, or choose other ties")
@@ -240,7 +240,7 @@ class BoundMetrics:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Keys of the result of `values`, in order."""
+        """The keys in the result of `values`, in order."""
         return tuple(name for metric in self.metrics for name in metric.names)
 
     def _bind(self, metric: Metric) -> _Bound:
@@ -276,7 +276,7 @@ class BoundMetrics:
         return _Bound(metric, work, divisors, empty, counted, weights / weight if weight else weights, weight)
 
     def values(self, scores: npt.ArrayLike) -> dict[str, float]:
-        """Return the mean of every metric at every cut-off; raises as `evaluate`."""
+        """Return the mean of every metric at every cut-off. The errors are those of `evaluate`."""
         return {name: bound.mean(values) for name, bound, values in self._columns(scores)}
 
     def sums(self, scores: npt.ArrayLike) -> dict[str, tuple[float, float]]:
@@ -288,17 +288,17 @@ class BoundMetrics:
         return {name: (bound.mean(values) * bound.weight, bound.weight) for name, bound, values in columns}
 
     def per_query(self, scores: npt.ArrayLike) -> dict[str, Float64Array]:
-        """Return float64[Q] for every metric and cut-off, NaN for excluded queries."""
+        """Return the values per query, float64[Q], for every metric and cut-off, with NaN for excluded queries."""
         return {name: bound.per_query(values) for name, bound, values in self._columns(scores)}
 
     def _columns(self, scores: npt.ArrayLike) -> Iterator[tuple[str, _Bound, Float64Array]]:
-        """Yield name, metric and values per query, float64[Q], for every metric and cut-off."""
+        """Yield the name, the metric and the values per query, float64[Q], for every metric and cut-off."""
         for bound, values in zip(self._bound, self._measure(scores), strict=True):
             for name, c in bound.columns():
                 yield name, bound, values[:, c]
 
     def results(self, scores: npt.ArrayLike, *, seed: int = 0) -> dict[str, MetricResult]:
-        """Return the full result of every metric and cut-off; see `evaluate`."""
+        """Return the full result for every metric and cut-off, as `evaluate` does."""
         out: dict[str, MetricResult] = {}
         measured = self._measure(scores)
         for bound, values, (low, high) in zip(self._bound, measured, self._intervals(measured, seed), strict=True):
@@ -311,7 +311,7 @@ class BoundMetrics:
         return out
 
     def _intervals(self, measured: Sequence[Float64Array], seed: int) -> list[Float64Array]:
-        """Return the ends of the intervals of every metric, float64[2, p]; the same queries share their resamples."""
+        """Return the interval ends of every metric, float64[2, p]. Metrics over the same queries share resamples."""
         ends: dict[int, Float64Array] = {}
         counted = [bound.counted.tobytes() for bound in self._bound]
         for same in dict.fromkeys(counted):
@@ -324,7 +324,7 @@ class BoundMetrics:
         return [ends[i] for i in range(len(self._bound))]
 
     def _measure(self, scores: npt.ArrayLike) -> list[Float64Array]:
-        """Return values per query, float64[Q, p] for each metric."""
+        """Return the values per query, float64[Q, p] for each metric."""
         with np.errstate(over="ignore"):
             s = _writable(as_numbers(scores, "scores").astype(self.conventions.score_type, copy=False))
         if s.shape != self._labels.shape:
@@ -343,12 +343,12 @@ class BoundMetrics:
             spec = bound.metric.spec
             values = np.divide(total, bound.divisors, out=np.zeros_like(total), where=bound.divisors > 0.0)
             if spec.upper is not None:
-                np.minimum(values, spec.upper, out=values)  # rounding may lift a perfect list above 1
+                np.minimum(values, spec.upper, out=values)  # rounding may raise a perfect list above 1
             values[bound.empty] = 1.0 if spec.ratio and self.conventions.empty_for(spec.name) == "one" else 0.0
             out.append(values)
         return out
 
 
 def _writable(values: npt.ArrayLike) -> Float64Array:
-    """Return contiguous float64[N], copied if read-only: compiled code does not accept read-only arrays."""
+    """Return a contiguous array, float64[N], copied if read-only, because compiled code requires writable arrays."""
     return np.require(values, np.float64, ["C", "W"]).ravel()

@@ -1,10 +1,10 @@
-"""Every option of training, reading and measuring, declared once as a field of a struct.
+"""The options for training, reading and measuring, each declared once as a struct field.
 
-A declaration has the type, default, bounds, help text, group and conflicts of an option. The flags, `--help`, keys of
-`--config`, checks of values, signatures of Python functions and the documentation are made from it. To add an option,
-add a field to the class of its group, and the code that uses its value.
+A declaration has the type, default, bounds, help text, group and conflicts of an option. The flags, `--help`, the keys
+of `--config`, value checks, the signatures of Python functions and the documentation are generated from it. To add an
+option, add a field to the class of its group, and the code that uses the value.
 
-Import nothing heavy here: `boostrank COMMAND --help` is made from this module.
+Do not import anything heavy here, because `boostrank COMMAND --help` needs this module.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ N = TypeVar("N", int, float)
 
 LARGEST_MAX_FEATURE = 2**31 - 2
 SAME: Any = object()
-"""Sentinel: use the default."""
+"""The sentinel for using the default."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """One declared option."""
+    """A declared option."""
 
     help: str  # sentences for users
     name: str = ""
@@ -49,7 +49,7 @@ class Option:
     short: str = ""  # flag of one letter, such as "-m"
     metavar: str = ""  # placeholder for the value in `--help`
     shown: str = ""  # description of the default, if it is not a constant
-    unset: Any = SAME  # value of an option that the command line does not give, if it differs from `default`
+    unset: Any = SAME  # value if the command line does not give the option, where it differs from `default`
     parse: tuple[str, Callable[[str], Any]] | None = None  # placeholder, and converter of text, which raises ValueError
     # "read", "data", "folder", "objective" (name or Python file), "write" (a file) and "page" (an HTML page), which are
     # checked before the command runs, "output", which the command checks, "stream" (a file or standard output).
@@ -58,7 +58,7 @@ class Option:
     required: bool = False  # by the command line: there is no default, and the type has no `None`
     common: bool = False  # listed by the short `--help`
     params: tuple[str, ...] = ()  # names in `params` of `boostrank.train`, LightGBM's own first
-    conflicts: tuple[str, ...] = ()  # options that must not be given as well
+    conflicts: tuple[str, ...] = ()  # options that must not be given together with this one
     needs: str = ""  # option without which this one has no effect
     alone: bool = False  # refused for training on a cluster
 
@@ -69,12 +69,12 @@ class Option:
 
     @property
     def spelled(self) -> str:
-        """The flag of the command line, or the name of an option of Python only."""
+        """The command-line flag, or the name of an option that only Python has."""
         return self.name if self.flag is None else self.flag or "--" + self.name.replace("_", "-")
 
     @property
     def range(self) -> str:
-        """Description of the allowed values: "at least 1", "0 to 1", "stop, keep, missing"."""
+        """A description of the allowed values, such as "at least 1", "0 to 1" or "stop, keep, missing"."""
         if self.choices:
             return ", ".join(self.choices)
         low = f"above {self.gt:g}" if self.gt is not None else f"at least {self.ge:g}" if self.ge is not None else ""
@@ -83,12 +83,12 @@ class Option:
         return f"{self.ge:g} to {self.le:g}" if self.ge is not None else ", ".join([low, f"at most {self.le:g}"])
 
     def is_default(self, value: Any) -> bool:
-        """Whether a value is the default; arrays never are."""
+        """Whether a value is the default. An array never is."""
         plain = isinstance(value, str | int | float | tuple | Mapping)
         return value is self.default or (plain and bool(value == self.default))
 
     def check(self, value: Any) -> None:
-        """Check a value against the choices, the type of number and the bounds."""
+        """Check a value against the choices, the number type and the bounds."""
         if value is None or self.is_default(value):
             return
         if self.choices and isinstance(value, str) and value not in self.choices:
@@ -112,9 +112,9 @@ def option(help: str, default: Any = None, **declared: Any) -> Any:
     """Declare an option as a field of a subclass of `Options`.
 
     Args:
-        help: sentences for users.
-        default: value of an option that is not given; False for a switch and () for a tuple, if left out.
-        declared: other fields of `Option`; choices, params and conflicts as words in one text.
+        help: help text for users, in full sentences.
+        default: value if the option is not given. If left out, it is False for a switch and () for a tuple.
+        declared: other fields of `Option`, with choices, params and conflicts as words in one string.
     """
     for name in ("choices", "params", "conflicts"):
         if isinstance(declared.get(name), str):
@@ -126,12 +126,12 @@ def option(help: str, default: Any = None, **declared: Any) -> Any:
 
 
 def argument(metavar: str, **declared: Any) -> Any:
-    """Declare a positional argument of a command, optional if `metavar` is in brackets; see `option`."""
+    """Declare a positional argument like `option`. It is optional if `metavar` is in brackets."""
     return option("", positional=True, metavar=metavar, required=not metavar.startswith("["), **declared)
 
 
 def declared(struct: type[Any]) -> Mapping[str, Option]:
-    """Return the options of a struct by name: those of its bases first, each class in the order of declaration."""
+    """Return a struct's options by name, with the options of its bases first and each class in declaration order."""
     own, *bases = struct.__mro__
     fields, found = {one.name: one for one in dataclasses.fields(struct)}, {}
     for home in (*bases, own):
@@ -154,7 +154,7 @@ def declared(struct: type[Any]) -> Mapping[str, Option]:
 def contradictions(
     known: Mapping[str, Option], given: Collection[str], spell: Callable[[Option], str]
 ) -> Iterator[str]:
-    """Yield messages about options that must not be given together, or without another; `spell` names an option."""
+    """Yield messages about options that conflict or that lack an option they need. `spell` returns an option's name."""
     for one in (known[name] for name in known if name in given):
         for other in one.conflicts:
             if other in given:
@@ -164,7 +164,7 @@ def contradictions(
 
 
 def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[[F], F]:
-    """Decorator: show declared options in place of `**options` in a function's signature; `alone` refuses others."""
+    """Return a decorator that shows declared options instead of `**options` in a signature. `alone` refuses others."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     shown = [inspect.Parameter(one.name, keyword, default=one.default) for one in options]
 
@@ -190,9 +190,9 @@ def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Options:
-    """Base of structs of options: a subclass is a frozen dataclass that checks values and conflicts.
+    """Base class for option structs. A subclass is a frozen dataclass that checks values and conflicts.
 
-    `group` is the heading in `--help` for the options that a class declares.
+    `group` is the heading in `--help` for the options that the class declares.
     """
 
     GROUP: ClassVar[str]
@@ -217,16 +217,16 @@ class Options:
 
     @property
     def changed(self) -> dict[str, Any]:
-        """Options that differ from their defaults."""
+        """The options that differ from their defaults."""
         known = declared(type(self))
         return {name: value for name, one in known.items() if not one.is_default(value := getattr(self, name))}
 
 
-# Parsers of text from the command line. Each raises ValueError, whose message becomes the error.
+# Parsers for text from the command line. Each raises ValueError, whose message becomes the error.
 
 
 def parse_assignment(text: str) -> tuple[str, int | float | bool | str]:
-    """Parse `name=value`; the value becomes a number, true, false, or stays text."""
+    """Parse `name=value`. The value becomes a number, true or false where possible, and stays text otherwise."""
     name, equals, value = text.partition("=")
     if not (equals and name.strip() and value.strip()):
         raise ValueError(f"{text!r} is not NAME=VALUE")
@@ -234,16 +234,16 @@ def parse_assignment(text: str) -> tuple[str, int | float | bool | str]:
 
 
 def parse_workers(text: str) -> str:
-    """Refuse blank text, such as an unset variable."""
+    """Refuse blank text, such as the value of an unset variable."""
     if not text.strip():
-        raise ValueError("the value is blank: say what starts the workers, or leave --cluster out")
+        raise ValueError("the value is blank; name what starts the workers, or leave out --cluster")
     return text
 
 
 def parse_numbers(
     text: str, number: Callable[[str], N], allowed: Callable[[tuple[N, ...]], bool], example: str
 ) -> tuple[N, ...]:
-    """Parse numbers between commas."""
+    """Parse numbers separated by commas."""
     try:
         found = tuple(number(word) for word in text.split(","))
     except ValueError:
@@ -258,7 +258,7 @@ def parse_ranks(text: str) -> tuple[int, ...]:
 
 
 def parse_seconds(text: str) -> float:
-    """Parse `90s`, `30m` or `2h`; a number without a unit is in seconds."""
+    """Parse durations such as `90s`, `30m` or `2h`. A number without a unit is in seconds."""
     unit = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1:].lower(), 0.0)
     try:
         found = float(text[:-1]) * unit if unit else float(text)
@@ -270,7 +270,7 @@ def parse_seconds(text: str) -> float:
 
 
 def listed_names(text: str) -> tuple[str, ...]:
-    """Parse names between commas, as in a line of CSV: `url,"price, EUR"`."""
+    """Parse names separated by commas, as in a CSV line such as `url,"price, EUR"`."""
     try:
         names = next(csv.reader([text], strict=True), [])
     except csv.Error as error:
@@ -281,34 +281,34 @@ def listed_names(text: str) -> tuple[str, ...]:
 
 
 def typed_names(*names: str) -> str:
-    """Quote names for a shell, so that `listed_names` reads them back."""
+    """Quote names for a shell, so that `listed_names` parses them again."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(names)
     return shlex.quote(line.getvalue())
 
 
 def parse_label_map(label_map: Mapping[float, float] | str) -> dict[float, float]:
-    """Return old label -> new label, from a mapping or from text such as "-1=0,2=1"."""
+    """Return a mapping from old to new labels, given a mapping or text such as "-1=0,2=1"."""
     try:
         given = label_map
         pairs = [part.split("=") for part in given.split(",")] if isinstance(given, str) else given.items()
         numbers = [(float(old), float(new)) for old, new in pairs]
     except (TypeError, ValueError, AttributeError):
-        raise ParameterError(f"label_map={label_map!r}: give old=new pairs, e.g. --label-map=-1=0,2=1") from None
+        raise ParameterError(f"label_map={label_map!r}: pass old=new pairs, such as --label-map=-1=0,2=1") from None
     if not all(math.isfinite(number) for pair in numbers for number in pair) or len(dict(numbers)) < len(numbers):
-        raise ParameterError(f"label_map={label_map!r}: labels must be finite numbers, each mapped once")
+        raise ParameterError(f"label_map={label_map!r}: labels must be finite numbers, each of which is mapped once")
     return dict(numbers)
 
 
 CONVENTIONS = ("default", "lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor", "mslr")
-"""Names of `boostrank.core.conventions.PRESETS`."""
+"""The names in `boostrank.core.conventions.PRESETS`."""
 BACKENDS = ("lightgbm", "xgboost", "linear")
-"""Names of `boostrank.engines.ENGINES`."""
+"""The names in `boostrank.engines.ENGINES`."""
 DEFAULT_EVAL_AT = (1, 3, 5, 10)
 DEFAULT_ROUNDS = 100
 NO_CACHE = "none"
 PLAIN, GOOD = "plain", "good"
-"""Presets: a single training with the engine's defaults, and an average over folds."""
+"""The presets for a single training with the engine's defaults, and for an average over folds."""
 
 
 class ThreadOptions(Options):
@@ -412,10 +412,10 @@ class StoppingOptions(Options, group="Metrics and stopping"):
 
 
 class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, ConventionOptions):
-    """Options of every command that trains: `train`, `tune`, `study noise` and `study pareto`."""
+    """The options for all commands that train, which are `train`, `tune`, `study noise` and `study pareto`."""
 
     def flat(self) -> dict[str, Any]:
-        """Return parameters in one dictionary, as `boostrank.train` takes them, without the number of rounds."""
+        """Return all parameters in one dictionary for `boostrank.train`, without the number of rounds."""
         found, given = dict(self.params), dict(self.settings)
         if "metric" in given:
             raise ParameterError("--set metric: use --metric to report a metric, lambdarank(metric=...) to optimise it")
@@ -461,13 +461,13 @@ class StartOptions(Options, group="Start and features"):
 
 
 class SingleOptions(FitOptions, WithinQueryOptions, StartOptions):
-    """Options of a single new training."""
+    """The options for a single new training."""
 
 
 class TrainOptions(SingleOptions, group="Models"):
-    """Options of a training, shared by `boostrank.train` and `boostrank train`.
+    """The training options that `boostrank.train` and `boostrank train` share.
 
-    `params` holds the given dictionary: all parameters in Python, those of --param on the command line.
+    `params` is the given dictionary, with all parameters in Python, or those of --param on the command line.
     """
 
     init_model: Any = option("Continue training this model.", file="read", group=StartOptions.GROUP, conflicts="folds")
@@ -506,14 +506,14 @@ class TrainOptions(SingleOptions, group="Models"):
 
     @property
     def single(self) -> TrainOptions:
-        """The same options, with defaults for those that `SingleOptions` lacks."""
+        """The same options, with defaults for all options that `SingleOptions` lacks."""
         return TrainOptions(**{name: getattr(self, name) for name in declared(SingleOptions)})
 
 
 KEYWORDS = {
     name: one for name, one in declared(TrainOptions).items() if not one.params and name not in ("params", "settings")
 }
-"""Options that are keywords of `boostrank.train`; the others are entries of its `params`."""
+"""The options that are keywords of `boostrank.train`. All others are entries of its `params`."""
 
 
 class MemoryOptions(Options, group="Memory and machines"):
@@ -558,7 +558,7 @@ class TargetOptions(Options, group="Data and output"):
 class TrainCommand(
     PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions, TargetOptions, group="Data and output"
 ):
-    """Options of `boostrank train` only."""
+    """The options for `boostrank train` only."""
 
     train: tuple[str, ...] = argument("TRAIN...", file="data")
     model: str = option("Model file to write.", short="-m", file="output")
@@ -611,11 +611,11 @@ class TrainCommand(
 
 
 class MeasureOptions(ConventionOptions, ThreadOptions, JsonOptions, group="Measures"):
-    """Options of the commands that measure rankers."""
+    """The options for commands that measure rankers."""
 
 
 class StudyOptions(MeasureOptions, group="Measures"):
-    """Options of `compare` and `report`."""
+    """The options for `compare` and `report`."""
 
     segments: str | None = option("File with lines `qid,segment`. Each segment is also shown separately.", file="read")
     noise: str | None = option(
@@ -630,13 +630,13 @@ class ModelOptions(Options):
 
 
 class TrainingsOptions(ConfigOptions, JsonOptions, group="Data and output"):
-    """Options of the commands that train several times."""
+    """The options for commands that train several times."""
 
     train: tuple[str, ...] = argument("TRAIN...", file="data")
 
 
 class ReadOptions(Options, group="Reading"):
-    """Options of reading data files."""
+    """The options for reading data files."""
 
     missing_tokens: Any = option(
         "Word for a missing value, exactly as in the file, such as NULL or NA.",
@@ -727,7 +727,7 @@ class ReadOptions(Options, group="Reading"):
         tokens = (self.missing_tokens,) if isinstance(self.missing_tokens, str) else tuple(self.missing_tokens)
         for token in tokens:
             if not token or any(c.isspace() or c in "#:" or not c.isprintable() for c in token):
-                raise ParameterError(f"missing token {token!r} must be a word without blanks, ':' and '#'")
+                raise ParameterError(f"missing token {token!r} must be a word without blanks, ':' or '#'")
         put("missing_tokens", tokens)
         for name in ("drop", "categorical"):
             given = getattr(self, name)
@@ -743,13 +743,13 @@ class ReadOptions(Options, group="Reading"):
             expression = expression_of(self.gain)
             if expression is None:
                 raise ParameterError(
-                    f"gain={self.gain!r} is not an expression over columns: pass it to train or to a metric"
+                    f"gain={self.gain!r} is not an expression over columns; pass it to train or to a metric"
                 )
             put("gain", expression.text)
 
 
 class FileOptions(ReadOptions, group="Reading"):
-    """Options of reading files of any format."""
+    """The options for reading files of any format."""
 
     data_format: str = option(
         "Data format: libsvm, csv, tsv, parquet or arrow. auto: detect it from the file extension, otherwise from the "
@@ -761,7 +761,7 @@ class FileOptions(ReadOptions, group="Reading"):
 
     @property
     def keywords(self) -> dict[str, Any]:
-        """Keywords of the readers: the format, and the options that differ from their defaults."""
+        """The keywords for the readers, which are the format and all options that differ from their defaults."""
         changed = {name: value for name, value in self.changed.items() if name != "data_format"}
-        # --id alone keeps no names, as trainings need none.
+        # --id alone does not keep names, because trainings do not need them.
         return changed | {"format": self.data_format, "keep_names": bool(self.keep_names)}

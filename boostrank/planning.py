@@ -1,6 +1,6 @@
-"""Plan a training: sample its files, estimate the memory of each route, and choose one.
+"""Training plans, which sample the files, estimate the memory of each route, and choose a route.
 
-Estimates serve to choose a route, not to predict the exact peak; `make bench-scale` compares them with measurements.
+The estimates serve to choose a route and are not exact. `make bench-scale` compares them with measurements.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from boostrank.model.ranking_model import RankingModel
 from boostrank.options import NO_CACHE, TrainOptions
 
 SAMPLE_BYTES = 12 << 20
-"""Files with up to this much text are read whole."""
+"""Files with up to this many bytes of text are read completely."""
 _PLACE_BYTES = 1 << 20
 _LEAVES = ("num_leaves", "num_leaf", "max_leaves", "max_leaf", "max_leaf_nodes")
 _BINS = ("max_bin", "max_bins")
@@ -55,7 +55,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Survey:
-    """Size and shape of a data set, estimated from a sample of its files."""
+    """The size and shape of a data set, estimated from a sample of its files."""
 
     exact: bool  # all of the text was read
     sampled_rows: int
@@ -69,24 +69,24 @@ class Survey:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the reader will store it as CSR."""
+        """Whether the reader will store the data set as CSR."""
         return self.present < 0.5
 
     @property
     def float_bytes(self) -> float:
-        """Bytes of the features in memory, dense or CSR."""
+        """The size of the features in memory in bytes, dense or CSR."""
         rows = self.rows or 0
         return rows * (8.0 * self.nonzero * self.features + 8) if self.is_sparse else 4.0 * rows * self.features
 
     @property
     def cells(self) -> float:
-        """Number of cells that an engine stores, without unused columns."""
+        """The number of cells that an engine stores, without unused columns."""
         rows = self.rows or 0
         cells, entries = rows * self.used, rows * self.nonzero * self.features
         return _ENTRY * entries if self.is_sparse and cells > _WIDE * entries else cells
 
     def with_columns(self, added: int) -> Survey:
-        """Return the survey with additional columns within queries, whose values are rarely 0."""
+        """Return the survey with additional within-query columns, whose values are rarely 0."""
         columns = self.features + added
         nonzero = (self.nonzero * self.features + added) / max(1, columns)
         is_dense = not self.is_sparse or added >= self.features
@@ -95,7 +95,7 @@ class Survey:
 
     @property
     def row_words(self) -> str:
-        """Description of the number of rows, exact or approximate."""
+        """A description of the exact or approximate number of rows."""
         rows = self.rows
         if rows is None:
             return "an unknown number of rows"
@@ -106,7 +106,7 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
     """Read a sample of a few megabytes from files of any size.
 
     Args:
-        source: as for `RankingDataset.read`. The sample of a pipe is lost, since a pipe can be read only once.
+        source: as for `RankingDataset.read`. A sample taken from a pipe is lost, because a pipe can be read only once.
         format: format of the files.
         options: fields of `boostrank.data.source.Reading`.
 
@@ -131,7 +131,7 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
 
 
 def is_pipe(source: AnySource) -> bool:
-    """Return True if some source can be read only once, so that a sample would be lost."""
+    """Return whether some source can be read only once, so that a sample would be lost."""
     return any(size_of(one) is None for one in expand(source))
 
 
@@ -154,7 +154,7 @@ def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | No
 
 
 class _Sample:
-    """Totals over the parsed chunks."""
+    """The totals over the parsed chunks."""
 
     def __init__(self) -> None:
         self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = self._known_rows = 0
@@ -163,7 +163,7 @@ class _Sample:
         self._used: set[int] = set()
 
     def take(self, source: Source, file: File, places: list[float] | None) -> None:
-        """Add the chunks of a file at some places, or all chunks up to a limit."""
+        """Add a file's chunks at some positions, or all chunks up to a limit."""
         before = self.rows + self._refused
         whole = (self._anywhere if file.any_order else self._from_front)(source, file, places)
         if file.rows is not None:
@@ -172,7 +172,7 @@ class _Sample:
         self._exact &= whole
 
     def _anywhere(self, source: Source, file: File, places: list[float] | None) -> bool:
-        """Add the chunks at some places, and return whether these were all."""
+        """Add the chunks at some positions, and return whether they are all chunks of the file."""
         chunks = list(file.loads(_PLACE_BYTES))
         if places is not None:
             numbers = sorted({min(int(place * len(chunks)), len(chunks) - 1) for place in places})
@@ -183,10 +183,10 @@ class _Sample:
         return places is None
 
     def _from_front(self, source: Source, file: File, places: list[float] | None) -> bool:
-        """Add chunks from the front, and return whether these were all.
+        """Add chunks from the beginning, and return whether they are all chunks of the file.
 
-        Assume that the whole text expands like its beginning. Compressed text is read in large pieces. Measure the
-        ratio when the next piece is fetched, because all earlier pieces are then used up.
+        The whole text is assumed to expand like its beginning. Compressed text is read in large pieces. The ratio is
+        measured when the next piece is fetched, because all earlier pieces have then been consumed.
         """
         loads, text, fetched, used = file.loads(_PLACE_BYTES), 0, 0, (0, 0.0)
         for load in loads:
@@ -243,7 +243,7 @@ class _Sample:
 
 @dataclass(frozen=True)
 class Route:
-    """A way for an engine to store the features, with its peak memory in bytes (infinite if unknown)."""
+    """A way for an engine to store the features, with its peak memory in bytes, which is infinite if unknown."""
 
     backend: str
     name: str
@@ -260,7 +260,7 @@ class Route:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """A training to plan."""
+    """The training for which a route is planned."""
 
     train: Survey
     valid: Sequence[Survey] = ()
@@ -282,28 +282,28 @@ class Work:
 
 @dataclass(frozen=True)
 class Plan:
-    """All routes of the installed engines, and the chosen one."""
+    """All routes of the installed engines, and the chosen route."""
 
     routes: tuple[Route, ...]
     chosen: Route | None  # None if no route fits
     why: str  # reason for the choice
     limit_bytes: float
-    refusal: str | None = None  # the missing memory and what would fit, if no route fits
+    refusal: str | None = None  # message about the missing memory and what would fit, if no route fits
 
     def check(self) -> Route:
-        """Return the chosen route, or raise InputError."""
+        """Return the chosen route, or raise InputError if no route fits."""
         if self.chosen is None:
             raise InputError(self.refusal)
         return self.chosen
 
 
 def make_plan(work: Work, *, backend: str = "lightgbm", route: str = "auto", limit: float | None = None) -> Plan:
-    """Return the plan of a training.
+    """Return a training plan.
 
     Args:
-        backend: the engine.
-        route: "memory", "bins", "external", or "auto" for the first of them below the limit.
-        limit: bytes of anonymous memory. None: the free memory of the machine, of which `auto` uses half for floats.
+        backend: name of the engine.
+        route: "memory", "bins", "external", or "auto" for the first route below the limit.
+        limit: limit on anonymous memory in bytes, or None for the free memory, of which `auto` uses half for floats.
     """
     engines = [name for name in ENGINES if name == backend or find_spec(name) is not None]
     routes = tuple(Route(name, one, peak_of(name, one, work)) for name in engines for one in ENGINES[name].routes)
@@ -327,7 +327,7 @@ def make_plan(work: Work, *, backend: str = "lightgbm", route: str = "auto", lim
 
 
 def peak_of(backend: str, route: str, work: Work) -> float:
-    """Return the peak anonymous memory of the process in bytes; infinity if rows or engine are unknown."""
+    """Return the process's peak anonymous memory in bytes, or infinity if the rows or the engine are unknown."""
     read = (work.train, *work.valid)
     if backend not in ("lightgbm", "xgboost", "linear") or any(one.rows is None for one in read):
         return math.inf
@@ -356,7 +356,7 @@ def peak_of(backend: str, route: str, work: Work) -> float:
 
 
 def _refusal(candidates: Sequence[Route], routes: Sequence[Route], work: Work, bound: float, *, limited: bool) -> str:
-    """Return a message about the required memory and the first change that would fit."""
+    """Return a message with the required memory and the first change that would fit."""
     least = min(candidates, key=lambda one: one.peak)
     name = f"--memory-limit is {size_words(bound)}" if limited else f"only {size_words(bound)} are free"
     words = f"training would take about {size_words(least.peak)} ({least.options}), and {name}"
@@ -369,14 +369,14 @@ def _refusal(candidates: Sequence[Route], routes: Sequence[Route], work: Work, b
         if peak <= bound:
             part = f"a part of the queries (boostrank data sample --queries {100 * share:g}%)"
             return f"{words}: {part} would take about {size_words(peak)} with {least.options}"
-    return f"{words}: nothing fits, because the program alone takes about {size_words(_PROGRAM)}"
+    return f"{words}: no route fits, because the program alone takes about {size_words(_PROGRAM)}"
 
 
 def wanted_route(backend: str, route: str, cache: str | None) -> str:
     """Return the route that the options `route` and `cache` ask for, or "auto".
 
     Raises:
-        InputError: the engine has no such route, or the route uses no cache.
+        InputError: the engine does not have the route, or the route does not use a cache.
     """
     routes, kept = ENGINES[backend].routes if backend in ENGINES else ("memory",), cache not in (None, NO_CACHE)
     if routes == ("memory",):
@@ -399,7 +399,7 @@ def choose_route(
     limit: int | None,
     **work: Any,
 ) -> tuple[str, str]:
-    """Return the route of a training, and a line about its memory.
+    """Return the route for a training, and a line about its memory.
 
     Args:
         files: the training set and the validation sets.
@@ -408,7 +408,7 @@ def choose_route(
         work: fields of `Work`: params, folds, copies.
 
     Raises:
-        InputError: no route stays below the limit.
+        InputError: every route exceeds the limit.
     """
     if any(map(is_pipe, files)):
         if route == "auto":

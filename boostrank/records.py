@@ -1,4 +1,4 @@
-"""Structs of the JSON files that boostrank writes.
+"""Structs for the JSON files that boostrank writes.
 
 | struct | file |
 |---|---|
@@ -8,7 +8,7 @@
 | `PropensityRecord` | propensities of click positions |
 | `NoiseRecord` | output of `boostrank study noise --json` |
 
-Unknown fields and wrong types raise errors with the file and the field.
+Unknown fields and wrong types raise errors that name the file and the field.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from boostrank.core.errors import FileFormatError
 T = TypeVar("T")
 Count = Annotated[int, Meta(ge=0)]
 History = dict[str, dict[str, list[float | None]]]
-"""Data set -> metric -> value of each round; null for NaN and infinity."""
+"""Data set -> metric -> value in each round, with null for NaN and infinity."""
 
 SCHEMA_VERSION = 2
 READABLE_SINCE = "0.2.0"
-"""First version of boostrank that reads `SCHEMA_VERSION`, for the error of older ones."""
+"""The first boostrank version that reads `SCHEMA_VERSION`, which older versions name in an error."""
 MAX_NESTING = 100
-"""Maximum nesting of lists and objects, for recursive code."""
+"""The maximum nesting of lists and objects, which limits recursion."""
 _TOO_DEEP = f"the JSON is nested deeper than {MAX_NESTING} lists and objects"
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 class CategoryRecord(TypedDict, total=False):
-    """Categories of a column; `values` is null if only the codes are known."""
+    """The categories of a column. `values` is null if only the codes are known."""
 
     values: list[str | int | float] | None
     ordered: bool
@@ -59,7 +59,7 @@ class DataRecord(TypedDict, total=False):
 
 
 class TrainingRecord(TypedDict, total=False):
-    """Number of requested rounds, of rounds of the continued model, and of workers."""
+    """The number of requested rounds, of the continued model's rounds, and of workers."""
 
     rounds: Count | None
     rounds_before: Count | None
@@ -67,7 +67,7 @@ class TrainingRecord(TypedDict, total=False):
 
 
 class FoldsRecord(TypedDict, total=False):
-    """Members of an average over folds, and held-out metrics."""
+    """The members of an average over folds, with held-out metrics."""
 
     folds: Count
     metric: str | None
@@ -83,14 +83,14 @@ class WithinRecord(TypedDict):
 
 
 class PriceRecord(TypedDict, total=False):
-    """Number of trees that predictions use, and its limit."""
+    """The number of trees that predictions use, and the limit on it."""
 
     trees: Count
     max_trees: Count
 
 
 class CalibrationRecord(TypedDict, total=False):
-    """Map from scores to expected grades, with errors and explained variance for queries left out of the fit."""
+    """The map from scores to expected grades, with errors and explained variance for queries left out of the fit."""
 
     scores: list[float]
     values: list[float]
@@ -105,7 +105,7 @@ class CalibrationRecord(TypedDict, total=False):
 
 
 class _MappingStruct(type(Struct), ABCMeta):  # type: ignore[misc]
-    """Metaclass for structs that are mappings."""
+    """Metaclass for structs that are also mappings."""
 
 
 class ModelInfo(
@@ -118,17 +118,17 @@ class ModelInfo(
     omit_defaults=True,
     forbid_unknown_fields=True,
 ):
-    """Provenance of a model, and a mapping of its fields that are not None.
+    """The provenance of a model, and a mapping of its fields that are not None.
 
     Args:
-        objective: name, parameters and options; see `objective_from_dict`.
+        objective: name, parameters and options, as for `objective_from_dict`.
         parameters: parameters as given, with the seed.
-        training: number of requested rounds, and of rounds of the continued model.
+        training: number of requested rounds, and of the continued model's rounds.
         data: size, files, features, fingerprint and categories of the training data.
         versions: version of each program.
         averaged: rounds and parameters of each model of an average.
         folds: members of an average over folds, with rounds and held-out metrics.
-        price: number of trees and its limit.
+        price: number of trees and the limit on it.
         calibration: map from scores to expected grades.
     """
 
@@ -175,44 +175,44 @@ class ModelInfo(
 
     @property
     def objective_name(self) -> str | None:
-        """Name of the objective; "engine:name" for an objective of an engine."""
+        """The objective's name, which is "engine:name" for an engine's objective."""
         return (self.objective or {}).get("name")
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Feature names; empty if unknown."""
+        """The feature names, or none if unknown."""
         return tuple((self.data or {}).get("feature_names") or ())
 
     @property
     def index_base(self) -> int | None:
-        """Number of the first feature in its file; None for arrays or if unknown."""
+        """The number of the first feature in the data file, or None for arrays or if unknown."""
         return (self.data or {}).get("index_base")
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Table columns that are not features: `label`, `qid`, `weight`, `drop`."""
+        """The table columns that are not features, by `label`, `qid`, `weight` and `drop`."""
         reader = (self.data or {}).get("reader") or {}
         return {name: reader[name] for name in ("label", "qid", "weight", "drop") if name in reader}
 
     @property
     def gain(self) -> str | None:
-        """Expression from which the labels were computed; None for plain labels."""
+        """The expression from which the labels were computed, or None for plain labels."""
         reader = (self.data or {}).get("reader")
         return reader.get("gain") if isinstance(reader, dict) else None
 
     @property
     def absent(self) -> str | None:
-        """Meaning of absent entries of sparse rows ("zero"); None if unknown."""
+        """The meaning of absent entries in sparse rows ("zero"), or None if unknown."""
         return (self.data or {}).get("absent")
 
     @property
     def rounds_before(self) -> int:
-        """Rounds of the continued model."""
+        """The number of rounds in the continued model."""
         return (self.training or {}).get("rounds_before") or 0
 
     @property
     def trained_rounds(self) -> int | None:
-        """Number of rounds including those of the continued model; None if unknown."""
+        """The number of rounds including the continued model's rounds, or None if unknown."""
         asked, before = ((self.training or {}).get(name) for name in ("rounds", "rounds_before"))
         return None if asked is None or before is None else before + asked  # type: ignore[operator]
 
@@ -226,7 +226,7 @@ class Previous(Struct, kw_only=True):
 
 
 class Seal(Struct, kw_only=True):
-    """Checksums of a model and its sidecar."""
+    """The checksums of a model and its sidecar."""
 
     schema_version: Count
     readable_since: str
@@ -237,7 +237,7 @@ class Seal(Struct, kw_only=True):
 
 
 class CheckpointHeader(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Identity and progress of a training, and sizes of the data that follow."""
+    """The identity and progress of a training, and the sizes of the data that follow."""
 
     training: dict[str, Any]
     begin: Count
@@ -249,7 +249,7 @@ class CheckpointHeader(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class BigFile(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A separate file of a cache entry."""
+    """A separate file that belongs to a cache entry."""
 
     name: str
     size: Count
@@ -257,7 +257,7 @@ class BigFile(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class CacheHeader(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Key, note and arrays (name, dtype, shape) of a cache entry."""
+    """The key, the note and the arrays (name, dtype, shape) of a cache entry."""
 
     key: Any
     note: dict[str, Any]
@@ -292,7 +292,7 @@ class CacheNote(Struct, kw_only=True):
 
 
 class PropensityRecord(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Propensities of positions; null where unknown."""
+    """The propensities by position, with null where they are unknown."""
 
     version: Literal[1] = 1
     examination: list[float | None]
@@ -303,7 +303,7 @@ class PropensityRecord(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NoiseMetric(Struct):
-    """Smallest difference between two trainings that chance does not explain."""
+    """The smallest difference between two trainings that chance does not explain."""
 
     matters: Annotated[float, Meta(ge=0)]
 
@@ -322,7 +322,7 @@ def as_record(kind: type[T], content: Any) -> T:
 
 
 def load_record(kind: type[T], data: bytes | str, file: str) -> T:
-    """Parse the JSON of a file that boostrank wrote, or raise FileFormatError."""
+    """Parse a JSON file that boostrank wrote, or raise FileFormatError."""
     try:
         return as_record(kind, from_json(data))
     except ValueError as fault:
@@ -346,7 +346,7 @@ def from_json(text: str | bytes, *, once: bool = False) -> Any:
     """Parse untrusted JSON, which may contain NaN and infinity.
 
     Args:
-        once: refuse repeated keys in an object.
+        once: whether to refuse repeated keys in an object.
 
     Raises:
         ValueError: invalid JSON, nested deeper than `MAX_NESTING`, or a repeated key.
@@ -369,17 +369,17 @@ def from_json(text: str | bytes, *, once: bool = False) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("the JSON has an object with the same key twice: readers would disagree about it")
+        raise ValueError("the JSON has an object with the same key twice, which readers would interpret differently")
     return found
 
 
 def jsonable(value: Any, *, digits: int | None = None, other: Callable[[Any], Any] = str) -> Any:
-    """Convert to JSON data: NumPy numbers to Python numbers, tuples to lists, NaN and infinity to null.
+    """Convert a value to JSON data: NumPy numbers to Python numbers, tuples to lists, NaN and infinity to null.
 
     Args:
         value: nested mappings, sequences, arrays, numbers and text.
-        digits: significant digits of floats; None keeps all.
-        other: converts objects without a JSON form.
+        digits: number of significant digits in floats, or None to keep all digits.
+        other: function that converts objects without a JSON form.
     """
     if value is None or isinstance(value, bool | str):
         return value

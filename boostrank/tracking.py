@@ -1,4 +1,4 @@
-"""Callbacks that report each round to other programs, for every engine. Rounds count from 1."""
+"""Callbacks that report each round to other programs, for every engine. Rounds are numbered from 1."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def __dir__() -> list[str]:
 
 
 def _metrics_of(env: Any) -> dict[str, float]:
-    """Return the metrics after a round, as "valid_0/ndcg@10" -> value."""
+    """Return the metrics after a round as a mapping such as "valid_0/ndcg@10" -> value."""
     return {f"{result[0]}/{result[1]}": float(result[2]) for result in env.evaluation_result_list or []}
 
 
 def _plain_params(env: Any) -> dict[str, Any]:
-    """Return the engine's parameters that are numbers, text, or lists of them."""
+    """Return the engine parameters that are numbers, text, or lists of numbers or text."""
     plain = (str, int, float, bool, list, tuple)
     return {str(name): value for name, value in env.params.items() if isinstance(value, plain)}
 
@@ -59,11 +59,11 @@ class JsonLines(_Callback):
     A training starts with `{"event": "begin", "time", "first_round", "last_round", "params"}`. Each round is
     `{"round", "time", "metrics": {data set: {metric: value}}}`, with `time` in seconds since 1970. Lines are written
     immediately, so the file of a killed process contains all completed rounds. A line truncated by a full disk is
-    removed, or else ended by a newline at the next write. A resumed training repeats the rounds since its checkpoint;
-    the later lines are valid.
+    removed, or else ended by a newline at the next write. A resumed training repeats the rounds since its checkpoint,
+    so the later lines are the valid ones.
 
     Args:
-        path: the file, created if it does not exist.
+        path: path of the file, which is created if it does not exist.
 
     Raises:
         OSError: the file cannot be opened in the first round. Later failures disable the log with a warning.
@@ -117,17 +117,17 @@ class JsonLines(_Callback):
 
 
 class OptunaPruning(_Callback):
-    """A callback that reports a metric to an Optuna trial each round, and stops the training if the pruner of the
-    study decides so.
+    """A callback that reports a metric to an Optuna trial each round, and stops the training if the study's pruner
+    decides so.
 
     Args:
         trial: the Optuna trial.
-        metric: metric name as logged ("ndcg@10"); None for the first.
-        dataset: name of the validation set; None for the first except "training".
+        metric: metric name as logged ("ndcg@10"), or None for the first metric.
+        dataset: name of the validation set, or None for the first set except "training".
 
     Raises:
         MissingDependency: Optuna is not installed.
-        ParameterError: the metric does not exist, or the study has the other direction (in the first round).
+        ParameterError: the metric does not exist, or the study optimises in the other direction (in the first round).
         optuna.TrialPruned: the trial is pruned.
     """
 
@@ -160,10 +160,10 @@ class OptunaPruning(_Callback):
 
 
 class Wandb(_Callback):
-    """A callback that logs metrics such as "valid_0/ndcg@10" each round, with the round as step.
+    """A callback that logs metrics such as "valid_0/ndcg@10" in each round, with the round as the step.
 
     Args:
-        run: the result of `wandb.init()`, or any object with the same `log` method.
+        run: result of `wandb.init()`, or any object with the same `log` method.
 
     Raises:
         ParameterError: `run` has no `log` method.
@@ -179,9 +179,9 @@ class Wandb(_Callback):
 
 
 class MLflow(_Callback):
-    """A callback that logs the engine's parameters, and the metrics of each round with the round as step.
+    """A callback that logs the engine's parameters, and each round's metrics with the round as the step.
 
-    MLflow forbids "@" in names: "ndcg@10" on "valid_0" becomes "valid_0/ndcg_at_10". The callback logs to the active
+    MLflow forbids "@" in names, so "ndcg@10" on "valid_0" becomes "valid_0/ndcg_at_10". The callback logs to the active
     run, or starts one.
 
     Raises:
@@ -201,14 +201,14 @@ class MLflow(_Callback):
 
 
 def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
-    """Log a model and its record to the active run, with a signature: one column per feature, and scores.
+    """Log a model and its record to the active run. Its signature has one column per feature and returns scores.
 
     `mlflow.pyfunc.load_model` loads the model for data frames and matches columns by name. Models that depend on whole
     queries read the query ids from the column "qid". Nothing is pickled.
 
     Args:
-        model: model to log.
-        name: as in `mlflow.pyfunc.log_model`.
+        model: model that is logged.
+        name: name as in `mlflow.pyfunc.log_model`.
         options: other arguments of `mlflow.pyfunc.log_model`.
 
     Returns:
@@ -228,7 +228,7 @@ def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
 
     # Accept any type: MLflow rejects integers for "double", and numbers for "string".
     names = [*model.feature_names, *([] if model.scores_rows_alone else [_QID])]
-    # Arrays need columns without names. Columns of a frame are matched by name anyway.
+    # Arrays need columns without names. The columns of a data frame are matched by name in any case.
     numbered = model.scores_rows_alone and model.feature_names == default_feature_names(model.n_features)
     columns = [ColSpec(AnyType(), None if numbered else name) for name in names]
     signature = ModelSignature(Schema(columns), Schema([TensorSpec(np.dtype(np.float64), (-1,))]))
@@ -249,14 +249,14 @@ def _load_pyfunc(path: str) -> _Served:
 
 
 class _Served:
-    """MLflow's interface to a model."""
+    """The interface between MLflow and a model."""
 
     def __init__(self, model: RankingModel) -> None:
         self.model = model
 
     def predict(self, model_input: Any, params: Any = None) -> Any:
-        """Score the rows of a data frame or an array, float64[N]."""
+        """Return the scores of the rows in a data frame or an array, float64[N]."""
         if list(getattr(model_input, "columns", ())) == list(range(self.model.n_features)):
-            model_input = model_input.to_numpy()  # MLflow made a frame of an array
+            model_input = model_input.to_numpy()  # MLflow converted an array to a data frame
         alone = self.model.scores_rows_alone or not hasattr(model_input, "columns")
         return self.model.predict(model_input, qid=None if alone else model_input[_QID])

@@ -1,6 +1,6 @@
-"""The command line: parse options, call the library, print results.
+"""The command line, which parses options, calls the library and prints results.
 
-The modules that a command needs are imported when it runs, so that `--help` answers at once.
+The modules that a command needs are imported only when it runs, so that `--help` responds immediately.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _SUBCOMMANDS = {
 
 
 class _Commands(click.Group):
-    """A group of commands whose modules are imported on use."""
+    """A group of commands whose modules are imported on first use."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Make commands from structs of options: flags, `--help`, keys of `--config`, conflicts."""
+"""Creation of commands from option structs, with their flags, `--help`, `--config` keys and conflicts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from boostrank.options import SAME, Option, contradictions, declared
 
 _TABLES = {"set": "settings", "param": "params"}
 _OF_TRAIN = ("quality",)
-"""Keys that `boostrank tune` writes for `train`; other commands ignore them."""
+"""The keys that `boostrank tune` writes for `train`. Other commands ignore them."""
 _SHORT = 20
-"""Commands with more options list all of them with --help-all only."""
+"""The number of options above which a command lists all of them with --help-all only."""
 _ALL = "boostrank.help-all"
 
 
 class FloatRange(click.FloatRange):
-    """A finite number in a range; click's own accepts nan."""
+    """A finite number in a range. In contrast, `click.FloatRange` accepts nan."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         found = super().convert(value, param, ctx)
@@ -35,7 +35,7 @@ class FloatRange(click.FloatRange):
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]
-    """A value converted from text by a function, whose ValueError becomes the error message."""
+    """A value that a function converts from text. A ValueError from the function becomes the error message."""
 
     def __init__(self, metavar: str, parse: Callable[[str], Any]) -> None:
         self.name, self._parse = metavar, parse
@@ -51,7 +51,7 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]
 
 
 class File(click.ParamType):  # type: ignore[type-arg]
-    """A file; `kind` is that of `Option.file`."""
+    """A file parameter, where `kind` is a value of `Option.file`."""
 
     name = "file"
 
@@ -63,11 +63,11 @@ class File(click.ParamType):  # type: ignore[type-arg]
         if self.kind == "read":
             return readable(path)
         if self.kind == "data":
-            # Workers of a cluster check their own files. An option that is not given is a sentinel of click.
+            # Cluster workers check their own files. The value of an option that is not given is a click sentinel.
             on_cluster = ctx is not None and isinstance(ctx.params.get("cluster"), str)
             return path if path == "-" or on_cluster else _readable_data(path)
         if self.kind in ("write", "page", "output") and path == "-":
-            self.fail("'-' is standard output, which is not allowed here: name a file, such as ./-", param, ctx)
+            self.fail("'-' means standard output, which is not supported here; name a file, such as ./-", param, ctx)
         return path
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -77,16 +77,16 @@ class File(click.ParamType):  # type: ignore[type-arg]
 def readable(path: str) -> str:
     """Return the path of a file that can be read, or raise InputError."""
     if os.path.isdir(path):
-        raise InputError(f"{path}: is a folder, not a file")
+        raise InputError(f"{path}: the path is a folder, not a file")
     if path == "-" and not os.path.exists(path):
-        raise InputError(f"{path}: standard input is not supported here: write it to a file")
+        raise InputError(f"{path}: standard input is not supported here; write it to a file")
     if not os.access(path, os.R_OK):
         raise InputError(f"{path}: {'cannot be read' if os.path.exists(path) else 'no such file'}")
     return path
 
 
 def _readable_data(path: str) -> str:
-    """Check a path like `readable`, but allow folders of parts and patterns that match files."""
+    """Check a path like `readable`, but also allow folders with part files and patterns that match files."""
     if glob.has_magic(path) and not os.path.exists(path):
         if not glob.glob(path, recursive=True):
             raise InputError(f"{path}: no file matches")
@@ -95,12 +95,12 @@ def _readable_data(path: str) -> str:
 
 
 class Flag(click.Option):
-    """An option of the command line, with its declaration."""
+    """A command-line option, with its declaration."""
 
     def __init__(self, one: Option) -> None:
         self.declared = one
         value = one.default if one.unset is SAME else one.unset
-        # An explicit default of None would count as a given value.
+        # An explicit default of None would be treated as a given value.
         default: dict[str, Any] = {} if one.required else {"default": None if one.several else value}
         super().__init__(
             [*([one.short] if one.short else []), one.spelled, one.name],
@@ -134,10 +134,10 @@ def _type_of(one: Option) -> Any:
 
 
 class Command(click.Command):
-    """A command whose function takes structs of options; its first options win where two have the same flag.
+    """A command whose function takes option structs. If two options have the same flag, the first struct's is used.
 
     Args:
-        replaceable: options whose files the command may overwrite.
+        replaceable: names of options whose files the command may overwrite.
     """
 
     def __init__(self, name: str, run: Callable[..., Any], replaceable: Sequence[str]) -> None:
@@ -166,12 +166,12 @@ class Command(click.Command):
         return self._run(*(_filled(struct, values, context) for struct in self._structs))
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Check options without opening files, then run the command.
+        """Check the options without opening files, and then run the command.
 
         Raises:
-            UsageError: options that cannot be used together, or standard input given twice.
-            InputError: a file to be written is also read, or is written twice. The record and the lock of a model
-                count as written, whatever the output is called.
+            UsageError: options cannot be used together, or standard input is given twice.
+            InputError: an output file is also read, or is written twice. A model's record and lock are treated as
+                output files, whatever the option is called.
         """
         unset = (None, ParameterSource.DEFAULT)
         given = [one for one in self.options if ctx.get_parameter_source(one) not in unset and ctx.params.get(one)]
@@ -190,7 +190,7 @@ class Command(click.Command):
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write options in groups, the most used first. Long commands list the rest with --help-all only."""
+        """Write the options in groups, the most used first. Commands with many options need --help-all for the rest."""
         short = self.is_long and not ctx.meta.get(_ALL)
         sections: dict[str, list[tuple[str, str]]] = {"Most used": []}
         others = 0
@@ -217,12 +217,12 @@ class Command(click.Command):
 def command(
     name: str, *, replaceable: Sequence[str] = (), kind: type[Command] = Command
 ) -> Callable[[Callable[..., Any]], Command]:
-    """Make a function a command; see `Command`."""
+    """Turn a function into a command, as described in `Command`."""
     return lambda run: kind(name, run, replaceable)
 
 
 def _check_outputs(files: Mapping[str, list[str]]) -> None:
-    """Check that files can be written, each once, and none that is also read; `files` maps each kind to paths."""
+    """Check that output files can be written, are distinct, and are not also read. `files` maps each kind to paths."""
     from boostrank.cli.show import check_page
     from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
 
@@ -233,7 +233,7 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
         check_not_read(path, read)
         others = [name for one in written if one != path for name in (record_path(one), lock_path(one))]
         if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *others]):
-            raise InputError(f"{path}: would be written twice: name another file")
+            raise InputError(f"{path}: the file would be written twice; name another file")
     for kind, check in (("write", check_writable), ("page", check_page)):
         for path in files.get(kind, ()):
             check(path)
@@ -247,7 +247,7 @@ def _print_all_help(context: click.Context, parameter: click.Parameter, value: b
 
 
 def _filled(struct: type[Any], values: Mapping[str, Any], context: click.Context) -> Any:
-    """Create a struct from the values of the command line, and merge tables of the configuration by name."""
+    """Create an option struct from the command-line values, and merge configuration tables by name."""
     found = {}
     for name, one in declared(struct).items():
         if name not in values or (one.flag is None and not one.positional):
@@ -265,24 +265,24 @@ def _filled(struct: type[Any], values: Mapping[str, Any], context: click.Context
 
 
 def read_config(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
-    """Use the values of `--config` as defaults of the command.
+    """Use the values in the `--config` file as the command's defaults.
 
     Raises:
-        FileFormatError: not TOML, a key that is not an option of the command, or an option that is given twice.
+        FileFormatError: the file is not TOML, a key is not an option of the command, or an option is given twice.
     """
     if path is None:
         return None
-    if not os.path.isfile(path):  # a pipe would be waited for
-        raise InputError(f"{path}: not an ordinary file")
+    if not os.path.isfile(path):  # reading a pipe could block
+        raise InputError(f"{path}: the path is not an ordinary file")
     try:
         with open(path, "rb") as file:
             content = tomllib.load(file)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
-    except ValueError as error:  # also for a number with thousands of digits
+    except ValueError as error:  # also raised for a number with thousands of digits
         raise FileFormatError(f"not TOML: {str(error).partition(';')[0]}", file=path) from None
     except RecursionError:
-        raise FileFormatError("not a configuration: lists or tables are nested too deep", file=path) from None
+        raise FileFormatError("its lists or tables are nested too deeply", file=path) from None
     known = {_key(p): p for p in context.command.params if p is not parameter and _key(p) != "help"}
     defaults: dict[str, Any] = {}
     given: dict[str | None, str] = {}
@@ -293,11 +293,11 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
         if option is None:
             raise FileFormatError(f"unknown key {key!r}.{did_you_mean(key, known)}", file=path)
         if (key in _TABLES) != isinstance(value, dict):
-            what = f"{key!r} must be a table: write [{key}]"
+            what = f"{key!r} must be a table; write [{key}]"
             raise FileFormatError(what if key in _TABLES else f"{key!r} is an option, not a table", file=path)
         _check_numbers(key, value, path)
         if option.name in given:
-            raise FileFormatError(f"{given[option.name]!r} and {key!r} are one option: it is given twice", file=path)
+            raise FileFormatError(f"{given[option.name]!r} and {key!r} are the same option", file=path)
         given[option.name] = key
         if key in _TABLES:
             context.meta[_TABLES[key]] = value
@@ -308,20 +308,20 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
 
 
 def _check_numbers(key: str, value: Any, path: str) -> None:
-    """Refuse whole numbers beyond 64 bits: no option takes them, and Python may refuse to print them."""
+    """Refuse integers beyond 64 bits, which no option accepts and which Python may refuse to print."""
     if isinstance(value, dict | list):
         for name, one in value.items() if isinstance(value, dict) else ((key, one) for one in value):
             _check_numbers(name, one, path)
     elif isinstance(value, int) and value.bit_length() > 64:
-        raise FileFormatError(f"{key}: a whole number that 64 bits do not hold", file=path)
+        raise FileFormatError(f"{key}: the integer does not fit in 64 bits", file=path)
 
 
 def _as_typed(key: str, option: click.Parameter, value: Any, path: str) -> Any:
-    """Return a value as typed on the command line, so that the option checks it."""
+    """Return a value as it would be typed on the command line, so that the option checks it."""
     shown = str(value).lower() if isinstance(value, bool) else repr(value)[:40]
     if isinstance(option, click.Option) and option.is_flag:
         if not isinstance(value, bool):
-            raise FileFormatError(f"{key} = {shown}: true or false is wanted", file=path)
+            raise FileFormatError(f"{key} = {shown}: the value must be true or false", file=path)
         return value
     values = value if isinstance(value, list) else [value]
     for one in values:

@@ -1,4 +1,4 @@
-"""`boostrank compare`."""
+"""The command `boostrank compare`."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def compare(own: Compare, reading: FileOptions) -> None:
 
 
 def by_clicks(own: Study, reading: FileOptions) -> tuple[Study, FileOptions, ClickColumns | None]:
-    """Return options for --clicks: a linear gain, and click columns that are not features."""
+    """Return the options for --clicks, with a linear gain and with click columns that are not features."""
     if not own.clicks:
         return own, reading, None
     from boostrank.clicks.sidecar import click_reading

@@ -1,4 +1,4 @@
-"""`boostrank data`: tools for data files and click logs."""
+"""The commands in `boostrank data`, which are tools for data files and click logs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class QueryIdOptions(Options):
 
 
 class Tool(QueryIdOptions):
-    """Files in, a file of the same format out."""
+    """Options for tools that read files and write a file in the same format."""
 
     files: tuple[str, ...] = argument("FILE...", file="data")
     output: str = option(
@@ -62,7 +62,7 @@ def _parse_parts(text: str) -> dict[str, float]:
     except ValueError:
         raise ValueError(f"{text!r} is not of the form train=0.8,valid=0.1,test=0.1") from None
     if len(dict(pairs)) < len(pairs):
-        raise ValueError(f"{text!r} names a part twice")
+        raise ValueError(f"{text!r} names the same part twice")
     return dict(pairs)
 
 
@@ -76,8 +76,8 @@ class Split(Tool, SeedOptions):
 def split(own: Split) -> None:
     """Split FILE... into parts of whole queries: out-train.txt, out-valid.txt, ... for -o out.txt.
 
-    A hash of the query id chooses the part. A query stays in its part when rows are reordered or the data grow. Sizes
-    of parts are therefore approximate.
+    A hash of the query id chooses the part. A query stays in its part when rows are reordered or the data grow. The
+    part sizes are therefore approximate.
     """
     _run("split", own, own.parts, seed=own.seed)
 
@@ -97,7 +97,7 @@ class Sample(Tool, SeedOptions):
 
 @command("sample")
 def sample(own: Sample) -> None:
-    """Keep a sample of the queries of FILE..., with all of their rows and in the same order.
+    """Keep a sample of the queries in FILE..., with all of their rows and in the same order.
 
     A hash of the query id chooses queries, so the order of the rows has no effect. A larger sample contains the
     smaller ones.
@@ -129,9 +129,9 @@ class Sort(Tool):
 
 @command("sort", replaceable=("files",))
 def sort(own: Sort) -> None:
-    """Group the scattered rows of each query of FILE....
+    """Group the scattered rows of each query in FILE....
 
-    Queries are ordered by their first rows. The rows of a query keep their order.
+    Queries are ordered by their first rows. Rows within a query keep their order.
     """
     _run("sort", own, memory=own.memory_limit)
 
@@ -174,9 +174,8 @@ def join(own: Join) -> None:
     FEATURES    tables or JSON lines: rows, or responses or hits with a `query`, logged by the plugins
                 of Solr, Elasticsearch or OpenSearch ([features], _ltrlog)
 
-    OUT has the columns qid, doc_id, label and the features, sorted by query and document. The qid is the text of the
-    query, if JUDGEMENTS has it. Features that a document lacks are missing values. If judges disagree, the mean grade
-    is used.
+    OUT has the columns qid, doc_id, label and the features, sorted by query and document. The qid is the query text, if
+    JUDGEMENTS has it. Features that a document lacks are missing values. If judges disagree, the mean grade is used.
     """
     from boostrank.data.join import join
 
@@ -199,7 +198,7 @@ def join(own: Join) -> None:
 
 
 def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
-    """Call a tool. Print paths to standard output and counts to standard error.
+    """Call a tool, and print paths to standard output and counts to standard error.
 
     SIGTERM raises an exception like Ctrl-C, so that temporary files are removed.
     """
@@ -231,9 +230,9 @@ class Make(SeedOptions):
 
 @command("make")
 def make(own: Make) -> None:
-    """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, with their known truth.
+    """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, with the true relevance.
 
-    60% of the queries are for training, 20% each for validation and test. roles.json describes the features.
+    60% of the queries are for training, and 20% each for validation and testing. roles.json describes the features.
     test-relevance.txt has the true relevance of each document of test.txt, one number per line. Evaluate it as a score
     file to get the best possible metric.
     """
@@ -323,7 +322,7 @@ def propensities(own: PropensityCommand) -> None:
     """Estimate the examination probability of each position from documents shown at several positions.
 
     CLICKS is a table with the columns row, position, impressions and clicks, or those of --click-columns. Given the
-    number of clicks of a document, their positions depend on the propensities only. An error is raised if no clicked
+    number of clicks on a document, their positions depend only on the propensities. An error is raised if no clicked
     document was shown at several positions.
 
     \b

@@ -1,4 +1,4 @@
-"""`boostrank doctor` and `boostrank plan`."""
+"""The commands `boostrank doctor` and `boostrank plan`."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Doctor(ClickOptions, JsonOptions, ThreadOptions, TargetOptions, group="Dat
 
 @command("doctor")
 def doctor(own: Doctor, reading: FileOptions) -> None:
-    """Find faults in the training data FILE..., with their effect and remedy.
+    """Find faults in the training data FILE..., and print their effects and remedies.
 
-    Pass the reading options of `train`. Exit status: 0 without errors, 1 with warnings and --strict, 2 with errors that
-    `train` refuses.
+    Pass the same reading options as to `train`. Exit status: 0 without errors, 1 with warnings and --strict, 2 with
+    errors that `train` refuses.
 
     \b
     boostrank doctor train.txt --valid vali.txt --valid test.txt
@@ -59,12 +59,12 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
     strict, reading, columns = reading.strict, replace(reading, strict=False), None
     if own.clicks:
         if reading.regroup:  # each piece would count as a query
-            raise InputError("--clicks and --regroup cannot be used together: sort the file first")
+            raise InputError("--clicks and --regroup cannot be used together; sort the file first")
         if len(own.files) > 1:
             raise InputError("--clicks needs exactly one FILE, whose rows the clicks refer to")
         columns, reading = click_reading(own.click_columns, (*own.files, *own.valid), reading, logs=False)
     if expression_of(own.gain) is not None:
-        say("labels are checked, not the gain of the expression: train refuses a row whose gain is invalid")
+        say("the labels are checked, but not the gain expression; train refuses a row whose gain is invalid")
     how = reading.keywords | {"threads": own.threads, "gain": rule_of(own.gain), "labelled": columns is None}
     if own.target:
         how["takes_categories"] = TARGETS.get(own.target).categories
@@ -79,7 +79,7 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
         findings = with_refusal(examine(sets), sets)
         for one in own.files:
             if one != "-" and os.path.isfile(f"{one}{ENDING}"):
-                say(f"{one}{ENDING} exists: pass --clicks to check it in place of labels")
+                say(f"{one}{ENDING} exists; pass --clicks to check it instead of the labels")
     if own.target:
         findings = Findings([*findings, *_of_target(own.target, sets[0])])
     errors, warnings = (sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING))
@@ -96,11 +96,11 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
     click.echo(", ".join(count_of(n, word) for n, word in counts))
     options = [finding.options for finding in findings if finding.options and finding.severity is Severity.ERROR]
     if options:
-        click.echo(f"options that train needs: {' '.join(dict.fromkeys(options))}")
+        click.echo(f"train needs these options: {' '.join(dict.fromkeys(options))}")
 
 
 def _of_target(target: str, profile: Profile) -> Iterator[Finding]:
-    """Yield findings about data that the program that will serve the model cannot represent."""
+    """Yield findings about data that the serving program cannot represent."""
     from boostrank.data.blocks import MISSING
     from boostrank.data.doctor import Finding, Severity
     from boostrank.export import TARGETS
@@ -136,8 +136,8 @@ class PlanOptions(MemoryOptions, JsonOptions, group="Training"):
 def plan(own: PlanOptions, reading: FileOptions) -> None:
     """Describe FILE..., and estimate the peak memory of each way of training on them.
 
-    Reads a sample of 12 MB, from the beginning of compressed files. The size of a pipe is unknown. The estimate is of
-    anonymous memory.
+    A sample of 12 MB is read, and for compressed files it is read from the beginning. A pipe's size is unknown. The
+    estimates are for anonymous memory.
     """
     from boostrank.planning import Work, make_plan, survey
 
@@ -164,7 +164,7 @@ def _described(name: str, found: Survey) -> list[str]:
     return [
         f"{name}: {found.row_words} ({how}{weight})",
         f"  {found.features:,} features{of_them}; {found.present:.1%} of the cells named, {found.nonzero:.1%} not 0",
-        *([f"  {found.refused_rows:,} rows cannot be read: see boostrank doctor"] if found.refused_rows else []),
+        *([f"  {found.refused_rows:,} rows cannot be read; run boostrank doctor"] if found.refused_rows else []),
     ]
 
 

@@ -1,6 +1,6 @@
-"""Print errors and warnings as single lines on standard error; set exit statuses; handle signals.
+"""Errors and warnings as single lines on standard error, exit statuses, and signal handling.
 
-Ctrl-C and SIGTERM finish the round and write the model and the checkpoint. A second Ctrl-C exits at once.
+Ctrl-C and SIGTERM make a training finish its round and write model and checkpoint. A second Ctrl-C exits at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DONE, GATE_SHUT, BAD_INPUT, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 1
 _ARGUMENT = re.compile(r"\b([a-z]\w*)='([^']*)'(?! must\b| is\b)")
 _SHOW_CURSOR = "\x1b[?25h"
 _running = {"status": DONE, "debug": False}
-"""Exit status and --debug of the running command."""
+"""The exit status of the running command, and whether --debug was given."""
 
 
 def settle(status: int) -> None:
@@ -39,7 +39,7 @@ def settle(status: int) -> None:
 
 
 def show_tracebacks(debug: bool) -> None:
-    """Set whether an error of the running command prints its traceback."""
+    """Set whether an error in the running command prints its traceback."""
     _running["debug"] = debug
 
 
@@ -48,7 +48,7 @@ def run_reporting_errors(work: Callable[[], Any]) -> int:
     status = _status_of(work)
     try:
         sys.stdout.flush()
-    except Exception:  # the error is already reported; keep the interpreter from flushing again
+    except Exception:  # the error was already reported, so keep the interpreter from flushing again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return status
 
@@ -101,7 +101,7 @@ def _words(error: Exception) -> str:
 
 
 def _without_far_options(error: click.UsageError) -> str:
-    """Return the message. Suggest options only if they are similar, and --param for parameters of the engine."""
+    """Return the message, suggesting options only if they are similar, and --param for engine parameters."""
     if not isinstance(error, click.NoSuchOption):
         return error.format_message()
     typed = error.option_name.strip("-")
@@ -118,7 +118,7 @@ def _without_far_options(error: click.UsageError) -> str:
 
 
 def _as_options(message: str) -> str:
-    """Write arguments in the message of a library as options: `gain='linear'` becomes `--gain linear`."""
+    """Write arguments in a library message as options, so that `gain='linear'` becomes `--gain linear`."""
     known = [*declared(TrainOptions).values(), *declared(FileOptions).values()]
     flags = {one.name: one.spelled for one in known if one.flag is not None}
 
@@ -157,11 +157,11 @@ class StopRequest:
     """A request to stop a training.
 
     Attributes:
-        made: whether a signal arrived.
-        heeded: whether the training ended early because of it. A request in the last round, or while the model is
-            being written, has no effect.
+        made: whether a signal has arrived.
+        heeded: whether the training ended early because of the request. A request in the last round, or while the model
+            is being written, has no effect.
         saving: whether the training is over and the model is being written.
-        exit_status: status of a process that was stopped: 128 plus the number of the signal, as in shells.
+        exit_status: exit status of a stopped process, which is 128 plus the signal number, as in shells.
     """
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ class StopRequest:
         if not self.made:
             self.made, self._first, self.exit_status = True, now, 128 + number
             if self.saving:
-                say("training is over; writing the model (press Ctrl-C again to exit at once)")
+                say("the training is over; writing the model (press Ctrl-C again to exit at once)")
             else:
                 say("stopping after this round (press Ctrl-C again to exit at once without writing a model)")
         elif number == signal.SIGINT and now - self._first > ONE_PRESS_SECONDS:
@@ -190,7 +190,7 @@ class StopRequest:
 
 @contextlib.contextmanager
 def graceful_stop() -> Iterator[StopRequest]:
-    """Let signals set a request instead of ending the process, except for a second Ctrl-C."""
+    """Make signals set the request instead of ending the process, except for a second Ctrl-C."""
     request = StopRequest()
     handlers = {s: signal.signal(s, lambda *_: None) for s in (signal.SIGINT, signal.SIGTERM)}
     end = hear_signals(request.hear)

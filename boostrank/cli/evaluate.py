@@ -1,4 +1,4 @@
-"""`boostrank evaluate`."""
+"""The command `boostrank evaluate`."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Evaluate(MeasureOptions, group="Measures"):
 
 @command("evaluate")
 def evaluate(own: Evaluate, reading: FileOptions) -> None:
-    """Measure rankers on DATA, with 95% intervals over its queries.
+    """Measure rankers on DATA, with 95% intervals over the queries.
 
-    Each ranker is a model, or a file with scores in the order of DATA: one per line, or a table written by `predict`.
-    The first file whose content is neither starts DATA (`-` reads standard input, '*.gz' several files). Other rankers
+    Each ranker is a model, or a file with scores in the order of DATA, either one per line or a table from `predict`.
+    The first file that is neither of these begins DATA (`-` reads standard input, '*.gz' several files). Other rankers
     are compared with the first one query by query. With several of them, p-values are adjusted by Holm's method for
     each metric.
 
@@ -70,7 +70,7 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
 
 
 def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tuple[dict[str, Results], Any]:
-    """Return the results of each ranker and the query weights."""
+    """Return each ranker's results, and the query weights."""
     from boostrank.metric import BoundMetrics, Metric
     from boostrank.model.scores import columns_of, load_ranker, scores_of
 
@@ -89,7 +89,7 @@ def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tupl
 
 
 def _of_runs(own: Evaluate, qrels: str, rules: Conventions) -> tuple[dict[str, Results], None]:
-    """Return the results of each run file."""
+    """Return each run file's results."""
     from boostrank.model.trec import QRELS, RUN, evaluate_run, read_trec
 
     judged, results = read_trec(qrels, QRELS), {}
@@ -111,7 +111,7 @@ def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:
 
     many = next((i for i, path in enumerate(files) if i and not holds_ranker(path)), len(files) - 1)
     if not many:
-        raise click.UsageError("DATA is missing: name its files after the rankers", click.get_current_context())
+        raise click.UsageError("DATA is missing; name its files after the rankers", click.get_current_context())
     rankers = [readable(path) for path in files[:many]]
     if len(set(rankers)) < len(rankers):
         raise InputError("the same file is given twice")
@@ -121,7 +121,7 @@ def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:
 def _as_json(
     results: dict[str, dict[str, MetricResult]], differences: dict[str, dict[str, PairedDifference]]
 ) -> dict[str, Any]:
-    """Return metric -> numbers; for several rankers, ranker -> metric -> numbers and `difference` to the first."""
+    """Return metric -> numbers, or for several rankers, ranker -> metric -> numbers and `difference` from the first."""
     keys = ("mean", "low", "high", "queries")
     numbers: dict[str, dict[str, dict[str, Any]]] = {
         path: {name: {key: getattr(r, key) for key in keys} for name, r in metrics.items()}

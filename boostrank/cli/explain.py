@@ -1,4 +1,4 @@
-"""`boostrank importance` and `boostrank why`."""
+"""The commands `boostrank importance` and `boostrank why`."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class ImportanceOptions(ModelOptions, MeasureOptions, group="Measures"):
 def importance(own: ImportanceOptions, reading: FileOptions) -> None:
     """Measure the loss of the metric when a feature is shuffled within each query of DATA.
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). The table also has the gain and the splits of the
-    trees, and SHAP values centred within queries. Features that are constant within a query are shuffled between
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). The table also shows the gain, the number of
+    splits, and SHAP values centred within queries. Features that are constant within a query are shuffled between
     queries instead.
     """
     from boostrank.metric import Conventions
@@ -131,10 +131,10 @@ def _print_removed(found: Importance, removed: Effect) -> None:
         f"{left:.4f}, a loss of {removed.loss:+.4f}, {removed.low:+.4f} to {removed.high:+.4f}"
     )
     if removed.high > found.negligible:
-        click.echo("together they may matter: remove them step by step, and train again")
+        click.echo("together they may matter, so remove them step by step and train again")
 
 
-# Maximum characters of a bar on either side, and the minimum worth drawing.
+# Maximum number of characters on either side of a bar, and the minimum below which no bar is drawn.
 _BAR, _LEAST = 20, 5
 
 
@@ -159,7 +159,7 @@ def why(own: WhyOptions, reading: FileOptions) -> None:
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Feature contributions are TreeSHAP values computed
     by the engine. A change replaces one feature of one document by the nearest value in DATA that swaps the two. Its
-    size is the fraction of documents of DATA with a value in between.
+    size is the fraction of documents in DATA with a value in between.
     """
     from boostrank.report.explanation import why
 
@@ -181,7 +181,7 @@ def _print_why(found: Why, top: int, width: int) -> None:
         for letter, one in (("A", found.a), ("B", found.b))
     ]
     side = "above" if found.a.rank < found.b.rank else "below"
-    because = f"{abs(found.difference):.6g}" if found.difference else "the order of rows only: the scores are equal"
+    because = f"{abs(found.difference):.6g}" if found.difference else "row order only, because the scores are equal"
     click.echo(f"query {shown(found.qid)}, {found.documents:,} documents: A is {side} B by {because}")
     print_table(table)
     if not any(map(math.isnan, found.parts)):
@@ -212,7 +212,7 @@ def _print_parts(found: Why, top: int, width: int) -> None:
 
 
 def _bar(share: float, room: int) -> str:
-    """Draw `   ---|` (in favour of B) or `      |+++` (of A). The largest contribution fills its side."""
+    """Draw ` ---|` in favour of B, or ` |+++` in favour of A. The largest contribution fills its side."""
     if room < _LEAST:
         return ""
     length = round(abs(share) * room)
@@ -243,7 +243,7 @@ def _print_changes(found: Why, top: int) -> None:
         if any(not change.seen for change in found.changes[:top]):
             click.echo("  * no document has such a value")
     if found.query_level:
-        click.echo(f"not changed, as they are constant within queries: {shown(listed(found.query_level))}")
+        click.echo(f"not changed, because they are constant within queries: {shown(listed(found.query_level))}")
 
 
 def _value(value: float) -> str:

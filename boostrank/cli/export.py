@@ -1,4 +1,4 @@
-"""`boostrank export` and `boostrank verify`."""
+"""The commands `boostrank export` and `boostrank verify`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Export(Options, group="Export"):
 
 
 class _WithTargets(Command):
-    """List the targets below the options."""
+    """A command whose `--help` lists the targets below the options."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from boostrank.export import target_lines
@@ -51,11 +51,11 @@ class _WithTargets(Command):
 
 @command("export", kind=_WithTargets)
 def export(own: Export, reading: FileOptions) -> None:
-    """Write MODEL for a search engine or a library, and prove that its scores there are the same.
+    """Write MODEL for a search engine or a library, and prove that it returns the same scores there.
 
     The proof scores rows on both sides of every split, with zeros, missing values, infinities and unseen categories. It
     runs the program where possible, and otherwise reads the file back and applies the program's rules. Different scores
-    are refused. If DATA are given, no document may change its rank in its query.
+    are refused. If DATA is given, no document may change its rank in its query.
     """
     from boostrank.export import TARGETS
     from boostrank.export.proof import moved_line
@@ -112,10 +112,10 @@ class Verify(ModelOptions, JsonOptions, ThreadOptions):
 
 @command("verify")
 def verify(own: Verify, reading: FileOptions) -> None:
-    """Compare scores that a search engine logged for the documents of DATA with those of MODEL.
+    """Compare the scores that a search engine logged for the documents in DATA with MODEL's scores.
 
     Scores are equal (to the logged digits), equal up to rounding to float32, different with the same ranking of each
-    query, or different. The first document that differs is shown, and the number of differences.
+    query, or different. The first document that differs and the number of differences are shown.
 
     Exit status: 0 if they agree as --tolerance requires, 1 otherwise.
     """
@@ -157,7 +157,7 @@ def verify(own: Verify, reading: FileOptions) -> None:
 
 
 def _place(data: RankingDataset, row: int) -> str:
-    """Return the name and place of an input row, counted from 0."""
+    """Return the name and place of an input row, which is counted from 0."""
     at = row if data.input_rows is None else int((data.input_rows == row).argmax())
     assert data.queries.places is not None  # it was read from files
     file, line = data.queries.places(at)

@@ -1,4 +1,4 @@
-"""`boostrank objectives`: list or describe objectives, or check your own."""
+"""The command `boostrank objectives`, which lists, describes and checks objectives."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def objectives(own: Objectives) -> None:
 
 
 def _check(file: str, as_json: bool) -> None:
-    """Check an objective, and print each finding at once."""
+    """Check an objective, and print each finding immediately."""
     from boostrank.checking import Status, check_objective
     from boostrank.checking.user_file import is_objective_file, load_objective
     from boostrank.objectives import OBJECTIVES
@@ -157,20 +157,20 @@ def _described(spec: ObjectiveSpec) -> dict[str, Any]:
 
 
 def weighs(spec: ObjectiveSpec) -> str:
-    """Describe the effect of document weights."""
+    """Describe what effect document weights have."""
     words = {"gain": "multiplies its gain", "loss": "multiplies its loss"}
     return words.get(spec.document_weights or "", "is refused")
 
 
 def _shared_options(spec: ObjectiveSpec | None = None) -> list[Param]:
-    """Return the options of all objectives, without those that an objective has as parameters."""
+    """Return the options that all objectives share, without those that this objective has as parameters."""
     from boostrank.kernels.options import OPTIONS
 
     return [option for option in OPTIONS if spec is None or option not in spec.params]
 
 
 def default_of(spec: ObjectiveSpec, param: Param) -> Any:
-    """Return the default of a parameter: a schedule's text, a level's word, or the declared default."""
+    """Return the default of a parameter, which is a schedule's text, a level's word, or the declared default."""
     word = next((word for word, level in param.levels if level == param.default), param.default)
     return {**spec.default_options, **spec.default_schedules}.get(param.name, word)
 

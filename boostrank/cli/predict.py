@@ -1,4 +1,4 @@
-"""`boostrank predict` and `boostrank calibrate`."""
+"""The commands `boostrank predict` and `boostrank calibrate`."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Predict(ModelOptions, ThreadOptions):
 
 @command("predict")
 def predict(own: Predict, reading: FileOptions) -> None:
-    """Score the documents of DATA with MODEL, and write one score per line in input order, or a table.
+    """Score the documents in DATA with MODEL, and write one score per line in input order, or a table.
 
-    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). DATA is one file or several, plain or compressed, a
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). DATA is one or more files, plain or compressed, a
     quoted pattern, or `-` for standard input. A higher score is better. Scores are comparable only within a query,
     unless they are --calibrated.
 
     Scores are written while rows are read, in constant memory. A model that needs whole queries reads all rows first.
-    With -o, the file is written completely or not at all. On standard output, scores of rows before an error remain.
+    With -o, the file is written completely or not at all. On standard output, scores before an error remain.
 
-    An output file .csv, .jsonl or .parquet is a table: query id, document name (--id, or the comment of a libsvm row)
-    and score. --run TAG also needs document names.
+    An output file that ends in .csv, .jsonl or .parquet is a table: query id, document name (--id, or the comment of a
+    libsvm row) and score. --run TAG also needs document names.
     """
     if reading.on_bad_line == "skip":
         raise InputError(
@@ -57,7 +57,7 @@ def predict(own: Predict, reading: FileOptions) -> None:
         known, named = model.info.calibration, bool(own.run) or has_names(own.output)
         if own.calibrated and known is None:
             raise InputError(
-                f"{own.model} is not calibrated: run boostrank calibrate {own.model} DATA on unseen queries"
+                f"{own.model} is not calibrated; run boostrank calibrate {own.model} DATA on unseen queries"
             )
         pieces = Reader(reading, own.threads, names=named).scores(own.data, model, own.model, own.num_iteration)
         if own.calibrated:
@@ -88,7 +88,7 @@ def calibrate(own: Calibrate, reading: FileOptions) -> None:
     The map keeps the order within each query. `predict --calibrated` applies it, and `report` shows its reliability.
     Exported files return raw scores. With `--label-map 0=0,1=0,2=1`, grades are probabilities of grade 2.
 
-    Printed errors and fractions of variance are for queries left out of the fit. If the query explains more variance
+    The printed errors and variance fractions are for queries left out of the fit. If the query explains more variance
     than the score, scores are not comparable between queries.
     """
     from boostrank.core.files import check_writable, reserved

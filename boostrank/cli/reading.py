@@ -1,4 +1,4 @@
-"""Read the data files of a command, show progress, and print a line about each data set."""
+"""Reading of a command's data files, with progress and a line about each data set."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """Reader of files with the options of a command.
+    """A file reader that applies a command's options.
 
     Args:
         reading: reading options.
-        threads: number of threads; None for all.
-        gain: value of `--gain`; an expression replaces the labels.
-        asks: whether the command has `--gain` to measure by, for a hint.
+        threads: number of threads, or None for all.
+        gain: value of `--gain`. An expression replaces the labels.
+        asks: whether the command has the option `--gain`, which a hint can then suggest.
         labelled: whether a table must have labels.
         names: whether to keep document names.
         stream: options of `stream_files`, if features stay on disk.
@@ -61,7 +61,7 @@ class Reader:
     def read(
         self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None, labelled: bool = True
     ) -> RankingDataset:
-        """Read files as one data set, with the features of `like`, and print a line about it to standard error."""
+        """Read files as one data set with the features of `like`, and print a line about the data to standard error."""
         from boostrank.data.assemble import read_files
         from boostrank.data.side_files import WEIGHT_SUFFIX
         from boostrank.data.store import stream_files
@@ -89,14 +89,14 @@ class Reader:
     def read_both(
         self, train: str | Sequence[str], valid: str | Sequence[str] | None
     ) -> tuple[RankingDataset, RankingDataset | None]:
-        """Read the training data, and validation data with the same features if there are any."""
+        """Read the training data and, if given, validation data with the same features."""
         train_set = self.read(train)
         return train_set, self.read(valid, like=train_set) if valid else None
 
     def scores(
         self, paths: Sequence[str], model: RankingModel, path: str, num_iteration: int | None = None
     ) -> Iterator[Any]:
-        """Yield scores in chunks (`Named` if names are kept), in input order. `path` is the file of the model."""
+        """Yield scores in chunks (`Named` if names are kept), in input order. `path` is the model file."""
         from boostrank.data.assemble import Named
         from boostrank.model.scores import scores_of_files
 
@@ -127,7 +127,7 @@ class Reader:
         return format_of([paths] if isinstance(paths, str) else list(paths), self.options.data_format)
 
     def feature_space(self, model: RankingModel, path: str, data: str | Sequence[str]) -> FeatureSpace:
-        """Return the features of a model for reading `data`; `path` is the file of the model."""
+        """Return the features that the model in the file `path` needs for reading `data`."""
         # A model trained on arrays does not know the number of its first feature. Look for number 0 in the first rows.
         base = model.info.index_base
         if base is None and not self._format_of(data).is_table and not self.options.feature_names:
@@ -149,7 +149,7 @@ class Reader:
     def read_for_model(
         self, path: str, data: str | Sequence[str], ignored: frozenset[str] = frozenset()
     ) -> tuple[RankingModel, RankingDataset]:
-        """Return a model and data with its features. `ignored` are further columns that are not features."""
+        """Return a model and data with its features. `ignored` names further columns that are not features."""
         from boostrank.model.ranking_model import RankingModel
 
         model = RankingModel.load(path)
@@ -180,7 +180,7 @@ class Reader:
         once = [one for one, pipe in zip(paths, pipes, strict=True) if one == "-" or pipe]
         if different and once:
             raise InputError(
-                f"{first} and {different[0]} number features differently, but {once[0]} can be read only once: "
+                f"{first} and {different[0]} number features differently, but {once[0]} can be read only once; "
                 "write the data to a file"
             )
         data: dict[FeatureSpace | None, RankingDataset] = {}
@@ -192,6 +192,6 @@ class Reader:
 
 
 def name_of(paths: str | Sequence[str]) -> str:
-    """Return the name of files in messages: `a.txt and 2 more files`."""
+    """Return how messages name some files, such as `a.txt and 2 more files`."""
     first, *more = [paths] if isinstance(paths, str) else paths
     return first + (f" and {len(more)} more file{'s' * (len(more) > 1)}" if more else "")

@@ -1,4 +1,4 @@
-"""`boostrank report`."""
+"""The command `boostrank report`."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
 
 
 def _clicks_beside(model: RankingModel, own: ReportOptions, reading: FileOptions, rows: int) -> ClickLog | None:
-    """Return the click log of the data for a model trained on clicks, if it exists."""
+    """Return the click log next to the data for a model trained on clicks, if it exists."""
     from boostrank.clicks.sidecar import ENDING
     from boostrank.clicks.tables import read_clicks
     from boostrank.data.side_files import find_sidecar
@@ -148,5 +148,5 @@ def _clicks_beside(model: RankingModel, own: ReportOptions, reading: FileOptions
         say(f"no clicks section: {error}")
         return None
     if log is not None:
-        say(f"{name}: {log!r}, for the clicks section; pass --clicks to measure by clicks in place of labels")
+        say(f"{name}: {log!r}, for the clicks section; pass --clicks to measure by clicks instead of labels")
     return log

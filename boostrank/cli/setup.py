@@ -1,4 +1,4 @@
-"""`boostrank compile` and `boostrank completion`."""
+"""The commands `boostrank compile` and `boostrank completion`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Print tables, paragraphs, JSON, pages and progress."""
+"""Output of tables, paragraphs, JSON, pages and progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from boostrank.cli.errors import say
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a line per row, with the first column left-aligned and the others, which hold numbers, right-aligned."""
+    """Return one line per row, with the first column left-aligned and the others, which are numeric, right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *others in rows:
@@ -26,7 +26,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows, aligned and indented."""
+    """Print rows as an aligned and indented table."""
     for line in aligned(rows):
         click.echo(f"  {line}")
 
@@ -42,7 +42,7 @@ def print_wrapped(texts: Iterable[str], indent: str = "  ") -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON object; NaN becomes null."""
+    """Print one JSON object, with NaN as null."""
     from boostrank.records import jsonable
 
     click.echo(json.dumps(jsonable(value), allow_nan=False))
@@ -54,12 +54,12 @@ def shown(text: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:
-    """Return the first names, and the number of other names."""
+    """Return the first few names, followed by the number of other names."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def check_page(path: str) -> None:
-    """Check early that a page can be drawn and written."""
+    """Check that a page can be drawn and written, before any expensive work starts."""
     from boostrank.core.files import check_writable
     from boostrank.report.charts import need_report_extra
 
@@ -68,7 +68,7 @@ def check_page(path: str) -> None:
 
 
 def write_page(path: str, html: str) -> None:
-    """Write a page, and print its path on standard error."""
+    """Write a page, and print its path to standard error."""
     from boostrank.core.files import write_atomically
 
     write_atomically(path, html.encode("utf-8", "backslashreplace"), streams=True)
@@ -76,7 +76,7 @@ def write_page(path: str, html: str) -> None:
 
 
 def time_left() -> Callable[[int, int], str]:
-    """Return a function (steps done, total) -> "  12 s left", empty at the end."""
+    """Return a function that formats the remaining time, (steps done, total) -> " 12 s left", or "" at the end."""
     started = time.monotonic()
 
     def left(done: int, total: int) -> str:
@@ -99,7 +99,7 @@ _READING_EVERY = 10.0
 
 
 class _Progress:
-    """A line about the current step: the share that is done, its speed and the time left.
+    """A progress line that shows how much of the current step is done, its speed and the time left.
 
     On a terminal the line is updated in place. Elsewhere it is printed from time to time.
     """
@@ -158,8 +158,8 @@ class RoundProgress(_Progress):
 
     Args:
         metric: name of the metric, or None.
-        folds: number of consecutive trainings; 0 for a single one.
-        stops: whether early stopping may end the training, so that the remaining time is unknown.
+        folds: number of consecutive trainings, or 0 for a single training.
+        stops: whether early stopping may end the training, which makes the remaining time unknown.
     """
 
     before_iteration = False
@@ -211,12 +211,12 @@ class RoundProgress(_Progress):
         return time.monotonic() - self._started
 
     def binning(self, done: int, rows: int) -> None:
-        """Show binned rows. Engines may bin the same rows several times."""
+        """Show how many rows are binned. Engines may bin the same rows several times."""
         self._advance("binning", done, rows, "rows")
 
 
 class ReadProgress(_Progress):
-    """A function of the bytes read and their total that shows progress once reading takes a while."""
+    """A callback that takes the bytes read and their total, and shows progress once reading takes a while."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"reading {path}")
@@ -226,7 +226,7 @@ class ReadProgress(_Progress):
 
 
 class StepProgress(_Progress):
-    """A function of the step and its number of documents that shows progress once the step takes a while."""
+    """A callback that takes the step and its numbers of documents, and shows progress once the step takes a while."""
 
     def __call__(self, step: str, done: int, total: int) -> None:
         self._advance(step, done, total, "documents")

@@ -1,4 +1,4 @@
-"""`boostrank study`: `noise`, `pareto`, `average` and `metrics`."""
+"""The commands `noise`, `pareto`, `average` and `metrics` in `boostrank study`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Noise(TrainingsOptions, group="Data and output"):
 
 @command("noise")
 def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
-    """Measure how much the metric varies by chance: smaller differences between two trainings are meaningless.
+    """Measure how much the metric varies by chance. Smaller differences between two trainings are meaningless.
 
     Train on TRAIN --repeats times with different seeds, with different row orders, and with bootstrap samples of the
     training queries. The options of `boostrank train` apply.
@@ -170,8 +170,8 @@ class Pareto(StartOptions, TrainingsOptions, group="Data and output"):
 def pareto(own: Pareto, options: FitOptions, reading: FileOptions) -> None:
     """Measure the trade-off between ranking by the label and a second goal, such as margin.
 
-    Train a ranker for each mix of the gain of the label (--gain) and the goal, with the same parameters and rounds, and
-    measure each by both on held-out queries. Both are scaled to the same mean ideal DCG over the training queries, so
+    Train a ranker for each mix of the label gain (--gain) and the goal, with the same parameters and rounds, and
+    measure it by both on held-out queries. Both are scaled to the same mean ideal DCG over the training queries, so
     that a mix of 0.5 weights them equally. Print a table, and the gain for `boostrank train --gain`.
 
     \b
@@ -250,7 +250,7 @@ def _print_pareto(found: ParetoFront) -> None:
         click.echo("-: another mix is as good or better by both NDCGs")
 
 
-# Number of rows for --target: of matches, or of the nearest if none matches.
+# Number of printed rows for --target, which are the matches or, without a match, the nearest combinations.
 MOST_HITS, NEAREST = 20, 5
 
 
@@ -266,9 +266,9 @@ class MetricOptions(JsonOptions, ThreadOptions, group="Measures"):
 def metrics(own: MetricOptions, reading: FileOptions) -> None:
     """Compute a metric with the conventions of each library, and explain the differences.
 
-    MODEL|SCORES is a model, or a file with one score per line in the order of DATA. Differences to --conventions are
-    attributed to one convention at a time, in the order of the columns, so that each row adds up. --target searches for
-    the conventions that give a number. trec_eval orders tied documents by name: comments of DATA, `# docid = NAME`.
+    MODEL|SCORES is a model, or a file with one score per line in the order of DATA. Differences from --conventions are
+    attributed to one convention at a time, in column order, so that each row adds up. --target searches for conventions
+    that give a number. trec_eval orders tied documents by name, which comments in DATA give as `# docid = NAME`.
     """
     from boostrank.metric import Metric
     from boostrank.model.scores import load_ranker, scores_of
@@ -329,7 +329,7 @@ def _print_metrics(found: Explanation) -> None:
 
 
 def _printed_changes(reading: Reading, start: float) -> dict[str, str]:
-    """Return each change to four digits. Values are rounded rather than changes, so that the numbers add up."""
+    """Return each change to four digits. The values are rounded instead of the changes, so that the numbers add up."""
     printed, before = {}, round(start, 4)
     for change in reading.changes:
         after = round(change.value, 4)

@@ -1,4 +1,4 @@
-"""`boostrank train`."""
+"""The command `boostrank train`."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ Fit = TypeVar("Fit", bound=FitOptions)
 def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int:
     """Train a ranker on TRAIN: libsvm text with `qid:`, CSV, TSV, Parquet or Arrow.
 
-    TRAIN is one file or several, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern ('shards/*.gz'), or `-`
-    for standard input. Several files are one data set. All rows of a query must be in the same file.
+    TRAIN is one or more files, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern ('shards/*.gz'), or `-` for
+    standard input. Several files are read as one data set. All rows of a query must be in the same file.
 
     Prints the path of the model. Ctrl-C and SIGTERM finish the round and write the model and the checkpoint, if any. A
     second Ctrl-C exits at once.
@@ -50,21 +50,21 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
         ranks = EnvWorkers()
         if ranks.rank:
             ranks.serve()
-            return DONE  # the first rank writes the model
+            return DONE  # the first worker writes the model
     columns = None
     if own.clicks:
         objective = str(options.objective or "")
         if options.gain is not None:
             raise ParameterError("--clicks and --gain cannot be used together")
         if of_engine(objective):
-            raise ParameterError(f"--clicks needs real gains, but {objective} takes grades: use a boostrank objective")
+            raise ParameterError(f"--clicks needs real gains, but {objective} takes grades; use a boostrank objective")
         if len(own.train) > 1:
             raise InputError("--clicks needs exactly one TRAIN file, whose rows the clicks refer to")
         columns, reading = click_reading(own.click_columns, (*own.train, *own.valid), reading)
         options = replace(options, gain="linear", metrics=options.metrics or ("dcg",))
     options = _with_quality(options, own.cluster is not None)
     if options.folds and (own.cache not in (None, NO_CACHE) or own.route not in ("auto", "memory")):
-        raise ParameterError("--folds needs rows in memory: leave out --route and --cache")
+        raise ParameterError("--folds needs rows in memory; leave out --route and --cache")
     if own.target:
         _check_for(own.target, engine=options.backend, within=options.within_query or "")
     check_ending(own.model)
@@ -75,7 +75,7 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     with reserved(own.model), checkpoint.reserved() if checkpoint else contextlib.nullcontext():
         if checkpoint and checkpoint.exists and not checkpoint.resume:
             raise InputError(
-                f"{checkpoint.path}: contains an unfinished training: continue it with --resume, or remove the file"
+                f"{checkpoint.path}: the file contains an unfinished training; continue it with --resume, or remove it"
             )
         return _run(own, replace(options, checkpoint=checkpoint), reading, columns)
 
@@ -178,7 +178,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
 
 
 def _check_for(target: str, **facts: Any) -> None:
-    """Raise or warn if the program that will serve the model cannot represent it; `facts` are those of `objections`."""
+    """Raise or warn if the serving program cannot represent the model. `facts` are the arguments of `objections`."""
     from boostrank.export import TARGETS
 
     for one in TARGETS.get(target).objections(**facts):
@@ -220,7 +220,7 @@ def prepared(options: Fit) -> Fit:
         options = replace(options, objective=load_objective(objective))
     for name in ("objective", "gain"):
         if name in options.params:
-            raise ParameterError(f"{name!r} is not a parameter of the engine: use --{name}")
+            raise ParameterError(f"{name!r} is not a parameter of the engine; use --{name}")
     params = options.params if "verbose" in options.params else {"verbosity": -1} | dict(options.params)
     return replace(options, gain=None if options.gain is None else rule_of(options.gain), params=params)
 
@@ -274,7 +274,7 @@ def _checkpoint(own: TrainCommand, options: TrainOptions) -> Checkpoint | None:
 
 
 def _set_names(paths: Sequence[str]) -> list[str]:
-    """Return the names of validation files without folder and extensions, or numbers if names are not distinct."""
+    """Return the names of validation files without folders and extensions, or numbers if the names are not distinct."""
     stems = [Path(path).name.split(".")[0].strip("*?-_") or Path(path).parent.name or path for path in paths]
     distinct = len(set(stems)) == len(stems) and "training" not in stems
     return stems if distinct else [f"valid_{i}" for i in range(len(paths))]
@@ -310,7 +310,7 @@ def _print_outcome(
     stopped: bool,
     valid: Sequence[str] = (),
 ) -> None:
-    """Print the metric, the size and the path of the trained model."""
+    """Print the trained model's metric, size and path."""
     from boostrank.model.averaging import count_trees
     from boostrank.model.ranking_model import tree_counts
 
@@ -352,7 +352,7 @@ def _report_one(model: RankingModel, progress: RoundProgress, stopped: bool) -> 
     if stopped:
         say(f"stopped after round {progress.rounds} of {progress.total}")
     dead = "" if summary.dead_queries is None else f", {summary.dead_queries:,} of them dead (no gradient)"
-    floored = f"; {summary.floored:,} hessians lifted to the floor in the last round" if summary.floored else ""
+    floored = f"; {summary.floored:,} hessians raised to the minimum in the last round" if summary.floored else ""
     say(f"{summary.rows:,} rows, {summary.queries:,} queries{dead}{floored}")
     say(
         f"{duration(summary.seconds)}: kernels {duration(summary.kernel_seconds)}, "
@@ -369,5 +369,5 @@ def _report_one(model: RankingModel, progress: RoundProgress, stopped: bool) -> 
 
 def _value(metric: str, one: dict[str, Any]) -> str:
     if not one["queries"]:
-        return f"{metric}: no query counts"
+        return f"{metric}: every query is excluded"
     return f"{metric} {one['value']:.4f} [{one['low']:.4f}, {one['high']:.4f}] on {one['queries']:,} queries"

@@ -1,4 +1,4 @@
-"""`boostrank tune`."""
+"""The command `boostrank tune`."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class Tune(WithinQueryOptions, TrainingsOptions, group="Search"):
 def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
     """Search for the best parameters, and write them to a configuration file for `boostrank train --config`.
 
-    The search covers the learning rate, leaves, regularisation and the parameters of the objective. Options that you
-    give are fixed. Trials are measured on --valid or on folds of whole queries, and compared query by query. The
-    variation by chance is measured first.
+    The search covers the learning rate, the number of leaves, regularisation and the objective's parameters. Options
+    that are given stay fixed. Trials are measured on --valid or on folds of whole queries, and compared query by query.
+    The variation due to chance is measured first.
     """
     from boostrank.core.files import check_not_read, check_writable, write_atomically
 
@@ -69,7 +69,7 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
     check_not_read(study, [*own.train, *([own.valid] if own.valid else [])])
     check_writable(study)
     if os.path.exists(study) and not own.resume:
-        raise InputError(f"{study}: contains a search: continue it with --resume, or remove the file")
+        raise InputError(f"{study}: the file contains a search; continue it with --resume, or remove it")
     from boostrank.tuning.search import tune
     from boostrank.tuning.space import parse_dimension
 
@@ -165,7 +165,7 @@ def _as_json(found: TuningResult) -> dict[str, Any]:
 
 
 def _as_toml(found: TuningResult, given: FitOptions, others: Mapping[str, Any]) -> str:
-    """Return a file for `--config`, with the given options and `others`."""
+    """Return the text of a file for `--config`, with the given options and `others`."""
     from boostrank.core.params import find_param
     from boostrank.objective.mixture import accepted_params
     from boostrank.tuning.space import TREES

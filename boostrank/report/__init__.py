@@ -1,4 +1,4 @@
-"""Reports: evaluation, explanation and comparison of rankers. Only `noise` and `pareto` train models.
+"""Reports that evaluate, explain and compare rankers. Only `noise` and `pareto` train models.
 
 Members are imported on first use.
 """

@@ -1,4 +1,4 @@
-"""Altair (Vega-Lite) charts: their theme, their output for pages and as pictures, and shared kinds of charts."""
+"""Altair (Vega-Lite) charts with a shared theme, shown on pages or saved as pictures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Altair:
-    """Lazy import of the module `altair`."""
+    """A proxy that imports the module `altair` on first use."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module("altair"), name)
@@ -32,12 +32,12 @@ class _Altair:
 alt: Any = _Altair()
 
 COLOURS = {"main": "#3b7fc4", "good": "#1b9e77", "bad": "#d95f02", "faint": "#8b929a"}
-"""Colours with contrast on white and black, distinguishable for red-green colour blindness."""
+"""Colours that are visible on white and black, and that people with red-green colour blindness can distinguish."""
 
 CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#b38b14", "#d4587d", "#459bab", "#8b929a"]
 
 Call = tuple[str, dict[str, Any]]
-"""Name and arguments of a vl-convert function, as JSON data."""
+"""The name and the arguments of a vl-convert function, as JSON data."""
 
 # vl-convert's V8 reserves 64 GB of address space. It aborts the process under an address limit (`ulimit -v`), and in a
 # process forked after drawing. So it runs in a separate process.
@@ -49,11 +49,11 @@ import vl_convert
 json.dump([getattr(vl_convert, name)(**arguments) for name, arguments in request["calls"]], sys.stdout)
 """
 _OWN_END = (signal.SIGTRAP, signal.SIGABRT, signal.SIGILL, signal.SIGSEGV) if os.name != "nt" else ()
-_NO_ADDRESSES = "it reserves 64 GB of address space but uses little of it: remove the limit on addresses (ulimit -v)"
+_NO_ADDRESSES = "it reserves 64 GB of address space but uses little of it; remove the address space limit (ulimit -v)"
 
 
 def need_report_extra() -> None:
-    """Check before expensive work that charts can be drawn."""
+    """Check that charts can be drawn, before any expensive work starts."""
     for module in ("pandas", "altair", "vl_convert"):
         try:
             import_module(module)
@@ -86,7 +86,7 @@ def vega_script() -> str:
 
 
 def converted(calls: Sequence[Call]) -> list[str]:
-    """Call functions of vl-convert and return their results."""
+    """Call vl-convert functions and return their results."""
     if not sys.executable or getattr(sys, "frozen", False):
         raise TrainingError("charts are drawn in a Python process, but sys.executable is not set")
     request = json.dumps({"path": [os.path.abspath(folder) for folder in sys.path], "calls": calls})
@@ -136,7 +136,7 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
 
 
 SHARE = ".3~p"
-"""Axis format of shares, which keeps the digits of small shares."""
+"""The axis format for shares, which keeps the digits of small shares."""
 
 _DIGITS = 5
 # Width of saved pictures. In a page, charts fill the available width.
@@ -158,10 +158,10 @@ class Chart:
     Args:
         name: name that is unique on the page and valid as a file name.
         frame: pandas data frame for CSV and JSON. The page embeds it once if the figure uses the same object.
-        figure: Altair chart of one view, possibly layered, with its height in pixels. The page sets its width and the
-            colours of text, axes and background. Columns must not have dots and brackets in their names, which
-            Vega-Lite interprets.
-        about: caption, also for screen readers.
+        figure: Altair chart with a single view, possibly layered, and with a height in pixels. The page sets its width
+            and the colours of text, axes and background. Column names must not contain dots or brackets, because
+            Vega-Lite interprets them.
+        about: caption, which screen readers also read out.
     """
 
     name: str
@@ -187,7 +187,7 @@ class Chart:
 
     @property
     def description(self) -> str:
-        """Title and caption, used as alternative text."""
+        """The title and the caption, used as alternative text."""
         return f"{self.title}. {self.about}"
 
     def __html__(self) -> str:
@@ -207,7 +207,7 @@ class Chart:
 
 
 def svgs_of(charts: Sequence[Chart]) -> list[str]:
-    """Return charts as SVG, drawn in a single process."""
+    """Return the charts as SVG, after drawing all of them in a single process."""
     need_report_extra()
     how = {"vl_version": vega_lite_version(), "config": theme()}
     made = converted([("vegalite_to_svg", {"vl_spec": chart.spec(), **how}) for chart in charts])
@@ -241,10 +241,10 @@ def stretched(small: float, ends: tuple[float, float]) -> tuple[Any, list[float]
 def lines(
     frame: pd.DataFrame, x: Any, y: str, tips: Sequence[str], *, band: Sequence[str] = (), height: int = 260, **how: Any
 ) -> Any:
-    """Draw lines of column `y` over the channel `x`, and the area between the two columns of `band`.
+    """Draw column `y` as lines over the channel `x`, and shade the area between the two columns in `band`.
 
     Args:
-        how: `color`, the channel of several lines; `dots`, the size of points; and options of the vertical axis.
+        how: `color`, the channel that separates lines, `dots`, the point size, and options for the vertical axis.
     """
     dots, channels = how.pop("dots", 18), {"color": how.pop("color")} if "color" in how else {}
     base = alt.Chart(frame).encode(x=x, tooltip=tooltips(*tips), **channels)
@@ -257,7 +257,7 @@ def lines(
 
 
 def histogram(frame: pd.DataFrame, x: str, count: str, format: str, *, height: int = 220, **how: Any) -> Any:
-    """Draw bars of the height `count` from `begin` to `end`, with an optional channel `color` and axis options."""
+    """Draw bars with the height `count` from `begin` to `end`, with an optional channel `color` and axis options."""
     channels = {"color": how.pop("color")} if "color" in how else {}
     bars = alt.Chart(frame).mark_bar(binSpacing=1)
     tips = tooltips(f"begin:Q {format} from", f"end:Q {format} to", f"{count}:Q ,d")
@@ -267,18 +267,18 @@ def histogram(frame: pd.DataFrame, x: str, count: str, format: str, *, height: i
 
 
 def ranges(base: Any, title: str, value: str = "value") -> Any:
-    """Draw the interval from `low` to `high` and the value of each row of a chart."""
+    """Draw the value and the interval from `low` to `high` for each chart row."""
     x = alt.X("low:Q", title=title, scale=alt.Scale(zero=False, nice=True))
     rule = base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2="high:Q")
     return rule + base.mark_point(size=70).encode(x=f"{value}:Q")
 
 
 def whole() -> Any:
-    """Return an axis of whole numbers."""
+    """Return an axis that shows whole numbers only."""
     return alt.Axis(format=",d", tickMinStep=1)
 
 
 def tooltips(*columns: str) -> list[Any]:
-    """Return tooltips of columns such as "name:type", which a format and a title may follow."""
+    """Return tooltips for columns such as "name:type", which may be followed by a format and a title."""
     parts = [column.split(maxsplit=2) for column in columns]
     return [alt.Tooltip(name, **dict(zip(("format", "title"), rest, strict=False))) for name, *rest in parts]

@@ -1,4 +1,4 @@
-"""Comparison of two rankers on the same queries."""
+"""Comparison between two rankers on the same queries."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ _CONDITION = re.compile(
 
 @dataclass(frozen=True)
 class Difference:
-    """Difference of a metric between two rankers, new minus old, over all queries or in one segment.
+    """The difference in a metric between two rankers, new minus old, over all queries or in one segment.
 
     Args:
-        kind: criterion of the segmentation, such as "list length"; "all" for all queries.
-        old, new: means of both rankers, weighted by the query weights.
+        kind: segmentation criterion, such as "list length", or "all" for all queries.
+        old, new: mean metric of each ranker, weighted by the query weights.
         mean: weighted mean of new minus old.
-        low, high: 95% bootstrap interval of `mean` over queries; NaN in a segment of fewer than 20 queries.
-        p: two-sided p-value of Fisher's paired randomisation test, exact for few queries.
-        better, same, worse: unweighted numbers of queries. Differences up to 1e-12 count as the same.
-        matters: difference that two trainings can show by chance; 0 if it was not measured.
-        p_holm: p-value adjusted by Holm's method over all segments of this metric in which a query changed; 1 in other
-            segments, and NaN over all queries.
+        low, high: 95% bootstrap interval of `mean` over queries, or NaN in a segment with fewer than 20 queries.
+        p: two-sided p-value from Fisher's paired randomisation test, which is exact for few queries.
+        better, same, worse: unweighted numbers of queries. Differences up to 1e-12 are treated as ties.
+        matters: difference that two trainings can show by chance, or 0 if it was not measured.
+        p_holm: p-value adjusted by Holm's method over all segments in which this metric changed for some query; 1 in
+            other segments, and NaN over all queries.
     """
 
     kind: str
@@ -80,23 +80,23 @@ class Difference:
 
     @property
     def by_luck(self) -> bool:
-        """Whether the noise of training explains the difference."""
+        """Whether training noise explains the difference."""
         return abs(self.mean) < self.matters
 
     def look(self, p: float) -> str:
-        """Return "better" or "worse" if the difference exceeds chance and the noise of training, otherwise ""."""
+        """Return "better" or "worse" if the difference exceeds chance and training noise, otherwise ""."""
         return "" if p >= _ALPHA or not self.mean or self.by_luck else "better" if self.mean > 0.0 else "worse"
 
 
 @dataclass(frozen=True)
 class Regression:
-    """A query whose metric fell.
+    """A query for which the metric fell.
 
     Args:
-        old, new: values of the first metric.
-        segments: segment of the query by kind.
-        moves: documents of either top k with another rank, sorted by old rank.
-        swap: the costliest inversion; None if no better document fell below a worse one.
+        old, new: the query's first metric under each ranker.
+        segments: the query's segment by kind.
+        moves: documents in either top k whose rank changed, sorted by old rank.
+        swap: the costliest inversion, or None if no better document fell below a worse one.
     """
 
     qid: str
@@ -109,14 +109,14 @@ class Regression:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition that fails the comparison: a difference beyond a bound, which may have to be significant.
+    """A condition that fails the comparison when a difference, optionally a significant one, is beyond a bound.
 
     Args:
         metric: metric whose mean difference, new minus old, is tested.
         operator: <, <=, > or >=.
-        bound: threshold of the difference.
-        alpha: upper bound of the p-value; None ignores the p-value.
-        anywhere: whether to test every segment, with Holm-adjusted p-values, instead of all queries together.
+        bound: threshold for the difference.
+        alpha: upper bound on the p-value, or None to ignore the p-value.
+        anywhere: whether to test each segment, with Holm-adjusted p-values, instead of all queries together.
     """
 
     metric: str
@@ -139,7 +139,7 @@ class Condition:
             raise ParameterError(f"condition {text!r}: {reason}") from None
         alpha = None if p is None else float(p)
         if alpha is not None and not 0.0 < alpha < 1.0:
-            raise ParameterError(f"condition {text!r}: the p-value must be between 0 and 1, not {alpha:g}")
+            raise ParameterError(f"condition {text!r}: the p-value must be between 0 and 1, but got {alpha:g}")
         return cls(metric, sign, float(bound), alpha, anywhere is not None)
 
     def __str__(self) -> str:
@@ -147,13 +147,13 @@ class Condition:
         return f"{self.metric} {self.operator} {self.bound:g}{at}{' in any' if self.anywhere else ''}"
 
     def holds(self, difference: float, p: float) -> bool:
-        """Return whether the condition holds for a mean difference and its p-value."""
+        """Return whether the condition is met by a mean difference and its p-value."""
         return _OPERATORS[self.operator](difference, self.bound) and (self.alpha is None or p < self.alpha)
 
 
 @dataclass(frozen=True)
 class ConditionOutcome:
-    """Result of one condition.
+    """The outcome of one condition.
 
     Args:
         holds: whether the condition holds, which fails the comparison.
@@ -170,12 +170,12 @@ class Comparison(Result):
     """Result of `compare`.
 
     Args:
-        metrics: difference over all queries by metric. The first metric determines the regressions.
-        segments: differences of each metric in each non-empty segment.
+        metrics: overall difference for each metric. The first metric determines the regressions.
+        segments: differences in each metric and each non-empty segment.
         churn: changes at the top of the lists.
         regressions: queries with the largest losses, worst first.
-        per_query: old and new values by metric, float64[Q, 2]; NaN where a query does not count.
-        of_segment: segment of each query by kind, [Q].
+        per_query: old and new values by metric, float64[Q, 2], with NaN for excluded queries.
+        of_segment: each query's segment by kind, [Q].
     """
 
     old: str
@@ -212,7 +212,7 @@ class Comparison(Result):
     HIDDEN: ClassVar = ("qids", "per_query", "of_segment", "outcomes", "differences", "queries")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON data, without the values of each query."""
+        """Return the result as JSON data, without the values per query."""
         conditions = [vars(outcome) | {"condition": str(outcome.condition)} for outcome in self.outcomes]
         churn = {name: value for name, value in vars(self.churn).items() if name != "per_query"}
         more = {"queries": len(self.qids), "failed": self.failed, "conditions": conditions, "churn": churn}
@@ -251,12 +251,12 @@ def compare(
 ) -> Comparison:
     """Compare two rankers query by query.
 
-    Intervals and p-values are those of `boostrank.metric.paired_difference`, as in `boostrank evaluate`.
+    Intervals and p-values come from `boostrank.metric.paired_difference`, as in `boostrank evaluate`.
 
     Args:
         old, new: models, boosters or fitted rankers of LightGBM or XGBoost, their files, or scores, float[N] in input
             order.
-        metrics: one or several metrics. The first one determines the regressions.
+        metrics: one or more metrics. The first one determines the regressions.
         fail_if: conditions, METRIC < NUMBER [at p<ALPHA] [in any], or `Condition`. Their metrics are measured too.
         top: number of top documents whose changes are counted and listed.
         worst: maximum number of regressions.
@@ -264,7 +264,7 @@ def compare(
 
     Raises:
         ParameterError: an unknown metric or convention, or a malformed condition.
-        DataError: scores that do not fit the data, labels that the gain does not support, or no query that counts.
+        DataError: scores that do not fit the data, labels that the gain does not support, or only excluded queries.
     """
     # Measure the requested metrics, then those of the conditions.
     context = Context(None, data, metrics, **options)
@@ -327,7 +327,7 @@ def compare(
 def _difference(
     metric: str, values: Float64Array, weights: Float64Array | None, seed: int, matters: float
 ) -> Difference:
-    """Return the difference over the queries that count, of which there must be at least one."""
+    """Return the difference over the included queries. At least one query must be included."""
     found = paired_difference(values[:, 1], values[:, 0], weights=weights, resamples=PAIRED_RESAMPLES, seed=seed)
     counted = ~np.isnan(values[:, 0])
     old, new = values[counted].T
@@ -394,7 +394,7 @@ def _parts(found: Comparison, first: str) -> dict[str, Any]:
 
 
 def _limit(differences: Sequence[Difference]) -> float:
-    """Return the end of the scale of intervals, which segments without an interval do not stretch."""
+    """Return the end of the interval scale. Segments without an interval do not stretch the scale."""
     ends = [abs(x) for d in differences for x in (d.low, d.high) if math.isfinite(x)]
     return max(ends or [abs(d.mean) for d in differences], default=0.0) or 1.0
 

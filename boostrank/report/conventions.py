@@ -1,4 +1,4 @@
-"""Effect of metric conventions: one metric as several libraries compute it, and the search for a printed number.
+"""Comparison of one metric across the conventions of several libraries, and a search for a printed number.
 
 Libraries differ in the details that a metric's definition leaves open (`core.conventions`). The path from one value to
 another changes one convention at a time, in the order of `STEPS`, so the steps add up to the whole difference.
@@ -32,7 +32,7 @@ from boostrank.metrics.err import stop_probabilities
 _Values = Callable[[Conventions], dict[str, float]]
 
 LIBRARIES = ("lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor")
-"""Default libraries of a comparison."""
+"""The libraries that are compared by default."""
 
 STEPS = {
     "gain": ("gain",),
@@ -45,7 +45,7 @@ STEPS = {
     "single": ("single",),
     "empty": ("empty", "empty_of"),
 }
-"""Fields of `Conventions` that change together in each step. The last steps decide which queries count."""
+"""The fields of `Conventions` that change together in each step. The last steps decide which queries are included."""
 
 # Labels with more distinct values are not grades.
 _GRADES = 10
@@ -67,7 +67,7 @@ _WORDS = {
 
 
 def _words(step: str, c: Conventions, metric: str) -> str:
-    """Describe the choice in a step by a phrase that may follow "is"."""
+    """Describe the choice made in a step by a phrase that can follow "is"."""
     if step == "gain":
         if not isinstance(c.gain, str):
             return "the gain table " + ",".join(f"{g:g}" for g in c.gain)
@@ -88,7 +88,7 @@ def _words(step: str, c: Conventions, metric: str) -> str:
 
 @dataclass(frozen=True)
 class ConventionEffect:
-    """Value of the metric after one step, and the change that the step makes."""
+    """The metric's value after one step, and the change that the step makes."""
 
     convention: str
     choice: str
@@ -101,9 +101,9 @@ class Reading:
     """The metric as one library computes it.
 
     Args:
-        value: value of the metric; None if the library cannot compute it.
+        value: the metric's value, or None if the library cannot compute it.
         changes: steps from the base value to this value.
-        note: caveat about the value, or the reason why there is none.
+        note: caveat about the value, or the reason why there is no value.
     """
 
     name: str
@@ -115,11 +115,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class TieReport:
-    """Effect of tied scores.
+    """The effect of tied scores.
 
     Args:
-        documents: number of all documents.
-        tied: number of documents that share a score with a document of another label in their query.
+        documents: total number of documents.
+        tied: number of documents that share a score with a differently labelled document in their query.
         expected, file_order, worst, best: mean of the metric over all orders of tied documents, and its values in the
             order of the file, in the worst order and in the best order.
     """
@@ -133,18 +133,18 @@ class TieReport:
 
     @classmethod
     def of(cls, documents: int, tied: int, rules: Conventions, values: _Values, metric: str) -> TieReport:
-        """Return the report of a metric, given the values of metrics as a function of conventions."""
+        """Return the report on a metric, given a function that maps conventions to metric values."""
         orders = ("expected", "input", "pessimistic", "optimistic")
         return cls(documents, tied, *(values(replace(rules, ties=order))[metric] for order in orders))
 
     @property
     def mass(self) -> float:
-        """Share of tied documents."""
+        """The share of tied documents."""
         return self.tied / self.documents if self.documents else 0.0
 
     @property
     def worth(self) -> float:
-        """Difference between the best and the worst order of tied documents."""
+        """The difference between the best and the worst order of tied documents."""
         return self.best - self.worst
 
 
@@ -154,9 +154,9 @@ class Explanation:
 
     Args:
         base: name of the reference conventions.
-        value: value under the reference conventions.
+        value: the metric's value under the reference conventions.
         readings: the metric as each library computes it.
-        ties: effect of ties under the reference conventions.
+        ties: the effect of ties under the reference conventions.
         queries, empty, single, short: numbers of all queries, of those without a relevant document, of those with one
             document, and of those with fewer documents than the cut-off.
     """
@@ -183,20 +183,20 @@ def explain_conventions(
     docnos: Names | None = None,
     threads: int | None = None,
 ) -> list[Explanation]:
-    """Explain how the value of a metric differs between libraries.
+    """Explain how a metric's value differs between libraries.
 
     Args:
         labels, scores, queries, metrics, threads: as for `boostrank.metric.evaluate`.
-        names: names of conventions, as in `core.conventions.PRESETS`.
+        names: convention names from `core.conventions.PRESETS`.
         base: name of the reference conventions.
-        docnos: names of the documents, by which trec_eval orders ties. Without names, its value is the mean over the
-            orders of tied documents.
+        docnos: document names, by which trec_eval orders ties. Without names, the value for trec_eval is the mean over
+            all orders of tied documents.
 
     Returns:
         One explanation per metric and cut-off.
 
     Raises:
-        InputError: an unknown name, or data that `base` does not support. For other conventions, a note has the reason.
+        InputError: an unknown name, or data that `base` does not support. Other conventions get a note instead.
     """
     start = Conventions.of(base)
     rules = {name: Conventions.of(name) for name in dict.fromkeys(names)}
@@ -221,7 +221,7 @@ def explain_conventions(
 
 
 def _measured(bound: Callable[..., BoundMetrics], scores: npt.ArrayLike) -> _Values:
-    """Return a cached function that maps conventions to the mean at every cut-off."""
+    """Return a cached function that maps conventions to the mean metric at every cut-off."""
     return cache(lambda rules: bound(rules).values(scores))
 
 
@@ -253,7 +253,7 @@ def _reading(
 def tied_documents(
     labels: npt.ArrayLike, scores: npt.ArrayLike, queries: QueryIndex, *, score_type: str = "float64"
 ) -> int:
-    """Count the documents that share a score, rounded to `score_type`, with one of another label in their query."""
+    """Count documents that share a score, rounded to `score_type`, with another label's document in their query."""
     y = np.asarray(labels, dtype=np.float64)
     with np.errstate(over="ignore"):
         s = np.asarray(scores).astype(np.float32 if score_type == "float32" else np.float64)
@@ -271,10 +271,10 @@ def tied_documents(
 
 @dataclass(frozen=True)
 class Match:
-    """A combination of conventions and its distance from the target.
+    """A combination of conventions, and how far its value is from the target.
 
     Args:
-        choices: choice for each field that affects these data.
+        choices: the choice for each field that affects these data.
         difference: value minus target.
         hit: whether the value equals the target to its printed digits.
         libraries: libraries whose conventions agree with the choices.
@@ -304,9 +304,9 @@ def find_conventions(
     Conventions without an effect on these data stay as in `base`, such as ties if no scores are tied.
 
     Args:
-        target: number to search for. The digits of a text set the tolerance, so that 0.7969 matches "0.80".
-        metrics: one or several metrics. Each cut-off is tried.
-        base: values of the conventions that are not varied.
+        target: number to search for. The digits of a string set the tolerance, so that 0.7969 matches "0.80".
+        metrics: one or more metrics. Each cut-off is tried.
+        base: values for the conventions that are not varied.
         labels, scores, queries, threads: as for `boostrank.metric.evaluate`.
 
     Raises:
@@ -332,7 +332,7 @@ def find_conventions(
                 rules = replace(start, **{"empty": start.empty_for(metric.name), "empty_of": ()} | picked)
                 try:
                     value = BoundMetrics(metric, y, queries, rules, threads).values(scores)[name]
-                except DataError:  # no query counts
+                except DataError:  # every query is excluded
                     continue
                 off, libraries = value - float(number), _libraries(picked, choices, metric.name)
                 matches.append(Match(name, rules, picked, value, off, abs(off) <= slack, libraries))
@@ -342,7 +342,7 @@ def find_conventions(
 def _choices(
     metric: Metric, labels: Float64Array, scores: npt.ArrayLike, queries: QueryIndex, base: Conventions
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the choices of each field that affects the values of queries, or which queries count."""
+    """Return the choices for each field that affects per-query values or decides which queries are included."""
     spec, grades = metric.spec, np.unique(labels)
     cutoff = metric.cutoffs[0] if metric.cutoffs else 0
     values: dict[str, tuple[Any, ...]] = {}

@@ -1,4 +1,4 @@
-"""Lookup of documents and queries by rank, row, name or id."""
+"""Functions that find queries by id, and documents by rank, row or name."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _RANK = re.compile(r"@\s*(\d+)")
 _ROW = re.compile(r"row[ :=]\s*(\d+)")
 _NAME = re.compile(r"name[:=]\s*(\S.*)")
 _NUMBER = re.compile(r"\d+")
-# Numbers of ids listed in an error, and of ids compared for suggestions.
+# Number of ids that an error lists, and number of ids that are compared for suggestions.
 _LISTED = 10
 _COMPARED = 20_000
 
 
 def shown_name(row: int, data: RankingDataset) -> str:
-    """Return the name of a document, or its row in the input, from 1, as `row 17`."""
+    """Return the document's name, or its input row counted from 1, such as `row 17`."""
     name = "" if data.document_names is None else str(data.document_names[row])
     return name or f"row {_input_row(row, data)}"
 
 
 def shown_value(value: float) -> str:
-    """Format the value of a feature."""
+    """Format a feature value."""
     return "missing" if np.isnan(value) else f"{value:.6g}"
 
 
 def find_query(qid: Any, queries: QueryIndex) -> int:
-    """Return the position of a query, given its id or its words."""
+    """Return the position of a query, given its id or its query text."""
     text = str(qid).strip()
     ids = queries.qid
     if ids.dtype.kind in "iu":
@@ -60,11 +60,11 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
 
 
 def find_document(document: str | int, query: int, data: RankingDataset, ranks: Int64Array) -> int:
-    """Return the row of a document in the data set.
+    """Return a document's row in the data set.
 
     Args:
-        document: rank (`@3` or 3), row in the input (`row:17`), or name (`name:D7` or `D7`) of the document. A text of
-            digits that is not a name in the query is a rank.
+        document: the document's rank (`@3` or 3), input row (`row:17`), or name (`name:D7` or `D7`). A string of digits
+            that is not a name in the query is a rank.
         query: position of the query.
         ranks: int64[n], ranks of the query's documents in row order, from 1.
     """
@@ -97,7 +97,7 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
             return start + _place_of_rank(int(text), ranks, where)
     if found:
         return start + found[0]
-    # Nothing matches: list the documents of the query.
+    # Nothing matches, so list the query's documents.
     by_rank = np.argsort(ranks)[:_LISTED].tolist() if query_names else []
     listed = [query_names[i] or f"row:{_input_row(start + i, data)}" for i in by_rank]
     have = f"by rank: {', '.join(listed)}{', ...' * (ranks.size > len(listed))}; " if listed else "they have no names; "

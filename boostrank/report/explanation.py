@@ -1,10 +1,10 @@
-"""Explanation of a pair: why one document ranks above another, and which changes would swap them.
+"""Explanation of why one document ranks above another, and of the changes that would swap the two.
 
-The engine's TreeSHAP (Lundberg et al. 2020) splits the score difference over the features.
+The engine's TreeSHAP (Lundberg et al. 2020) attributes the score difference to the features.
 
-The search for the smallest swapping change covers all thresholds of the trees. With all other features fixed, the score
-is a step function of one feature, so one value per step is enough. The size of a change is the share of documents
-between the old and the new value. Like trees, it does not change under monotone transformations of a feature.
+The search for the smallest swapping change covers all tree thresholds. With all other features fixed, the score is a
+step function of one feature, so one value per step is enough. The size of a change is the share of documents between
+the old and the new value. Like the trees, this size does not change under monotone transformations of a feature.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from boostrank.report.result import Result, columns_of, pandas
 from boostrank.report.scoring import Engine, Progress, silent
 from boostrank.report.section import page_of
 
-# Documents of the sample for ranks of values. The standard error is at most 1 / (2 sqrt(N)) = 0.2%, up to correlation
-# within queries.
+# Number of sampled documents that define the ranks of values. Their standard error is at most 0.2%, 1 / (2 sqrt(N)),
+# apart from correlation within queries.
 _DOCUMENTS = 100_000
 # Limit on sampled values in memory (80 MB).
 _NUMBERS = 20_000_000
@@ -54,17 +54,17 @@ _INF = np.float32(np.inf)
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """The smallest change of one feature of one document that swaps the pair.
+    """The smallest change to one feature of one document that swaps the pair.
 
     Args:
         document: the changed document, "a" or "b".
-        now: current value; NaN is missing.
-        value: nearest value that swaps the pair, preferably one that occurs in the data; NaN if only a missing value
-            swaps it. Among categories, it is the most frequent one.
-        seen: whether the value occurs in the data or, for large data, in the sample.
+        now: current value, where NaN is a missing value.
+        value: nearest value that swaps the pair, preferably one that occurs in the data, or NaN if only a missing value
+            swaps it. Among categories, it is the most frequent category that swaps it.
+        seen: whether `value` occurs in the data or, for large data, in the sample.
         step: share of documents between `now` and `value`, in [0, 1], where documents at either end count half. Changes
             between categories, and to or from a missing value, have the step 1.
-        score: score of the document with `value`.
+        score: the document's score with `value`.
     """
 
     document: str
@@ -78,7 +78,7 @@ class Counterfactual:
 
 @dataclass(frozen=True)
 class Document:
-    """One document of the pair, with its rank in the query, from 1. Ties keep row order."""
+    """One document of the pair, with its rank in the query, counted from 1. Tied documents are ranked in row order."""
 
     name: str
     row: int
@@ -92,15 +92,15 @@ class Why(Result):
     """Result of `why`. Arrays have one entry per feature that the trees use.
 
     Args:
-        documents: number of documents of the query.
-        features: c names, in model order.
-        values: float64[2, c], values of both documents; NaN is missing.
-        contributions: float64[2, c], TreeSHAP contributions to both scores; NaN if the engine has none.
-        changes: the smallest change per feature and document that swaps the pair, sorted by `seen`, then `step`.
+        documents: number of documents in the query.
+        features: the c feature names, in model order.
+        values: float64[2, c], feature values of both documents, where NaN is a missing value.
+        contributions: float64[2, c], TreeSHAP contributions to both scores, or NaN if the engine cannot compute them.
+        changes: the smallest change per feature and document that swaps the pair, sorted by `seen` and then by `step`.
         tried: number of feature values that were scored in the search.
         query_level: features that are constant within every query and were not changed.
-        sampled: number of documents that define the ranks of values.
-        categories: names of the codes of each categorical feature.
+        sampled: number of documents from which the ranks of values were computed.
+        categories: category names of each categorical feature, by code.
     """
 
     qid: str
@@ -118,7 +118,7 @@ class Why(Result):
     categories: Mapping[str, Categories] = field(default_factory=dict)
 
     def shown(self, feature: str, value: float, number: Callable[[float], str]) -> str:
-        """Return the name of a category, or the result of `number` for a numeric or missing value."""
+        """Return the category's name, or the result of `number` for a numeric or missing value."""
         one = self.categories.get(feature)
         if one is None or one.values is None or np.isnan(value):
             return number(value)
@@ -126,22 +126,22 @@ class Why(Result):
 
     @property
     def difference(self) -> float:
-        """Score of a minus score of b."""
+        """The score of document a minus that of document b."""
         return self.a.score - self.b.score
 
     @property
     def parts(self) -> Float64Array:
-        """Contributions to the score of a minus those to the score of b, float64[c]. The sum is `difference`."""
+        """The contributions to a's score minus the contributions to b's, float64[c]. They add up to `difference`."""
         return np.asarray(self.contributions[0] - self.contributions[1])
 
     @property
     def order(self) -> Int64Array:
-        """Order of the features by absolute part, largest first."""
+        """The order of the features by absolute part, largest first."""
         return np.argsort(-np.abs(self.parts), kind="stable").astype(np.int64)
 
     @property
     def smallest(self) -> Counterfactual | None:
-        """The smallest change of one feature that swaps the pair, or None."""
+        """The smallest change to one feature that swaps the pair, or None."""
         return self.changes[0] if self.changes else None
 
     TABLES: ClassVar = {
@@ -169,7 +169,7 @@ class Why(Result):
         need_report_extra()
         side = "above" if self.a.rank < self.b.rank else "below"
         sections = {"features": ("What each feature adds", ""), "changes": ("What would swap them", "")}
-        title = f"Why {self.a.name} stands {side} {self.b.name}"
+        title = f"Why {self.a.name} ranks {side} {self.b.name}"
         return page_of("explanation.html", title, sections, found=self, model=model, side=side, **_parts(self))
 
 
@@ -188,14 +188,14 @@ def why(
     """Explain why document `a` of a query ranks above or below document `b`.
 
     Args:
-        model: a model of boostrank, LightGBM or XGBoost, or its file.
-        data: data with the query. The other queries show which values are common.
-        a, b: documents, given by rank (`@3` or 3), by row of the data (`row:17`), or by name (`name:D7` or `D7`).
+        model: a boostrank, LightGBM or XGBoost model, or its file.
+        data: data that contain the query. The other queries show which values are common.
+        a, b: documents, given by rank (`@3` or 3), by data row (`row:17`), or by name (`name:D7` or `D7`).
         threads: number of threads; None means every available core.
-        seed: seed of the sample of queries, which is drawn from more than 100,000 documents.
+        seed: seed for sampling queries if there are more than 100,000 documents.
 
     Raises:
-        DataError: no such query or document, an ambiguous name, twice the same document, or features other than the
+        DataError: an unknown query or document, an ambiguous name, the same document twice, or features other than the
             model's.
     """
     ranker = as_model(model)
@@ -222,7 +222,7 @@ def why(
         Document(shown_name(row, data), row, int(ranks[i]), float(scores[i]), float(data.labels[row]))
         for i, row in ((i, start + i) for i in at)
     )
-    # Split both scores over the features.
+    # Attribute both scores to the features.
     pair, notes = here[at], []
     try:
         parts = engine.parts(pair)
@@ -243,7 +243,7 @@ def why(
     fixed &= ~((known == known[0]) | (np.isnan(known) & np.isnan(known[0]))).all(axis=0)
     if within is not None:
         notes.append(
-            f"{within.words()} depend on the whole query: each change here affects one column only, although "
+            f"{within.words()} depend on the whole query; each change here affects one column only, although "
             "changing a feature would also change its columns, for other documents as well"
         )
     if trees.forest is None:
@@ -254,7 +254,7 @@ def why(
         for i, column in enumerate(trees.used.tolist())
     ]
     features = tuple(ranker.feature_names[i] for i in trees.used)
-    # Search the smallest change of each feature in either document.
+    # Search for the smallest change to each feature of either document.
     changes: list[Counterfactual] = []
     step = partial(progress or silent, "thresholds")
     tried, above = 0, first.rank < second.rank
@@ -282,15 +282,15 @@ def why(
 
 @dataclass(frozen=True, eq=False)
 class FeatureValues:
-    """Values of one feature in the data, and its steps in the trees.
+    """The values of one feature in the data, and the steps that the trees make over it.
 
     Args:
-        cuts: float32[k], last number of each step except the highest, in ascending order; None if scores are not
+        cuts: float32[k], largest number in each step except the highest, in ascending order; None if scores are not
             constant between thresholds.
         values: float64[m], distinct values in the data, in ascending order.
-        below: float64[m+1], share of present values below each value, then 1.
+        below: float64[m+1], share of present values below each value, followed by 1.
         has_missing: whether the data has missing values.
-        categories: int64[g], categories that the trees know; None for ordered values.
+        categories: int64[g], categories that occur in the trees, or None for ordered values.
     """
 
     cuts: Float32Array | None
@@ -301,25 +301,25 @@ class FeatureValues:
 
     @classmethod
     def of(cls, values: Float32Array, cuts: Float32Array | None, categories: Int64Array | None = None) -> FeatureValues:
-        """Return the values of a column, float32[n]; NaN is missing."""
+        """Return the values of a column, float32[n], where NaN is a missing value."""
         present = values[~np.isnan(values)].astype(np.float64) + 0.0  # -0 is 0
         distinct, counts = np.unique(present, return_counts=True)
         below = np.concatenate([[0.0], np.cumsum(counts) / max(1, present.size)])
         return cls(cuts, distinct, below, present.size < values.size, categories)
 
     def shares(self, values: Float64Array) -> tuple[Float64Array, Float64Array]:
-        """Return the shares of documents below each number, where equal values count half, and of equal values."""
+        """Return the share of documents below each number, plus half the equal ones, and the share of equal ones."""
         below, up_to = (self.below[np.searchsorted(self.values, values, side)] for side in ("left", "right"))
         return (below + up_to) / 2.0, up_to - below
 
     def origin(self, now: float) -> float:
-        """Return the value from which distances are measured: `now`, or the median if that is missing."""
+        """Return the value from which distances are measured, which is `now`, or the median if `now` is missing."""
         if not np.isnan(now):
             return now
         return float(self.values[np.searchsorted(self.below[1:], 0.5)]) if self.values.size else 0.0
 
     def steps(self) -> tuple[Float32Array, Float32Array]:
-        """Return the first and the last number of each step."""
+        """Return the smallest and the largest number in each step."""
         if self.categories is not None:
             # The trees treat all unknown categories alike: one extra code stands for all of them.
             other = 1 + max(self.categories.max(initial=-1), int(self.values.max(initial=-1.0)))
@@ -335,13 +335,13 @@ class FeatureValues:
         return first[finite], last[finite]
 
     def trials(self, now: float) -> Float32Array:
-        """Return the number of each step that is nearest to `now`, and then a missing value."""
+        """Return the number in each step that is nearest to `now`, followed by a missing value."""
         return np.append(np.clip(np.float32(self.origin(now)), *self.steps()), np.float32(np.nan)).astype(np.float32)
 
     def best(
         self, now: float, trials: Float32Array, swaps: npt.NDArray[np.bool_]
     ) -> tuple[int, float, bool, float] | None:
-        """Return the position, the value, whether it occurs, and the step of the best trial that swaps the pair."""
+        """Return the position, value and step of the best trial that swaps the pair, and whether the value occurs."""
         steps = np.flatnonzero(swaps[:-1])
         if not steps.size:
             missing = swaps.size - 1
@@ -368,7 +368,7 @@ class FeatureValues:
 
 
 def categories_of(forest: Forest) -> dict[int, Int64Array]:
-    """Return the categories in the splits of each column that is split by category."""
+    """Return the categories that the splits of each categorical column contain."""
     number = forest.threshold[forest.categorical].astype(np.int64)
     feature = forest.feature[forest.categorical]
     return {
@@ -378,7 +378,7 @@ def categories_of(forest: Forest) -> dict[int, Int64Array]:
 
 
 def cuts_of(forest: Forest) -> dict[int, Float32Array]:
-    """Return the last float32 number of each step except the highest, of each column that is not split by category."""
+    """Return the largest float32 number in each step except the highest, for each column that is not categorical."""
     order = np.argsort(forest.feature, kind="stable")
     order = order[~forest.categorical[order]]
     feature, threshold, kind = forest.feature[order], forest.threshold[order], forest.kind[order]
@@ -386,7 +386,7 @@ def cuts_of(forest: Forest) -> dict[int, Float32Array]:
     bounds = np.flatnonzero(np.diff(feature, prepend=-1)).tolist()
     for start, stop in pairwise([*bounds, feature.size]):
         exact = threshold[start:stop]
-        exact = exact[~np.isnan(exact)]  # no value is to the left of NaN
+        exact = exact[~np.isnan(exact)]  # no value is below NaN
         if np.any(kind[start:stop] & ZERO_IS_MISSING):
             exact = np.concatenate([exact, [np.nextafter(np.float32(-ZERO), -_INF), ZERO]])
         found[int(feature[start])] = rounded_down(exact)
@@ -405,11 +405,11 @@ def counterfactuals(
     swaps: Callable[[Float64Array], npt.NDArray[np.bool_]],
     progress: Callable[[int, int], None],
 ) -> tuple[list[Counterfactual], int]:
-    """Return the smallest change of each feature that swaps the pair, and the number of values that were tried.
+    """Return the smallest change to each feature that swaps the pair, and the number of values that were tried.
 
     Args:
-        columns: values of each feature; None keeps a feature fixed.
-        swaps: whether a score of this document swaps the pair.
+        columns: values of each feature, or None for a feature that stays fixed.
+        swaps: function that returns for each score of this document whether it would swap the pair.
     """
     trials = {i: column.trials(float(row[i])) for i, column in enumerate(columns) if column is not None}
     owner = np.concatenate([np.zeros(0, np.int64), *(np.full(one.size, i) for i, one in trials.items())])

@@ -1,4 +1,4 @@
-"""HTML from templates: text is escaped, and charts and tables are recorded for the page."""
+"""HTML rendering from templates, which escapes text and records charts and tables for the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from boostrank.core.text import count_of
 
 @cache
 def environment() -> Any:
-    """Return the Jinja environment. `table` and `draw` record the parts of the page in `drawn`."""
+    """Return the Jinja environment. Its functions `table` and `draw` record the page's tables and charts in `drawn`."""
     import jinja2
 
     @jinja2.pass_context
@@ -52,7 +52,7 @@ def environment() -> Any:
 
 
 def block(template: str, name: str, **values: Any) -> Markup:
-    """Render one block of a template, or return "" without it. Append its charts and tables to the value `drawn`."""
+    """Render one template block, or return "" if it does not exist. Append its charts and tables to `drawn`."""
     one = environment().select_template([template, "section.html"])
     drawn = one.blocks.get(name)
     context = one.new_context({"drawn": []} | values)
@@ -75,10 +75,10 @@ class Column:
 
     Args:
         name: name in the table's CSV, which omits columns named "".
-        format: format of the numbers, such as "+.4f". "" groups the digits of whole numbers and rounds other numbers to
-            four digits. None marks a column of text.
-        help: tooltip of the heading.
-        look: class of the cells: "faint", or "sign" to colour them by sign.
+        format: number format, such as "+.4f". "" groups the digits of whole numbers and rounds other numbers to four
+            digits. None marks a text column.
+        help: tooltip for the heading.
+        look: CSS class of the cells, which is "faint", or "sign" to colour them by sign.
     """
 
     name: str
@@ -90,12 +90,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell whose text differs from its sort value.
+    """A table cell whose text differs from its sort value.
 
     Args:
         value: number, text or None, used for sorting and in CSV.
-        shown: text or markup to display instead of the value.
-        look: class of the cell: "better", "worse", "faint" or "strong".
+        shown: text or markup that is displayed instead of the value.
+        look: CSS class of the cell, which is "better", "worse", "faint" or "strong".
     """
 
     value: Any
@@ -109,12 +109,12 @@ class Table:
 
     Args:
         name: name that is unique on the page and valid as a file name.
-        columns: the first column holds the row headings.
+        columns: columns of the table. The first one contains the row headings.
         rows: one value or `Cell` per column. Text is escaped. NaN and None appear as a dash.
-        details: expandable markup of each row, or "".
-        order: name of the initial sort column; a leading "-" sorts in descending order.
-        caption: subject of the table, also for screen readers.
-        marked: positions of the highlighted rows.
+        details: expandable markup for each row, or "".
+        order: name of the initial sort column. A leading "-" sorts in descending order.
+        caption: what the table shows. Screen readers also read it out.
+        marked: positions of highlighted rows.
     """
 
     name: str
@@ -132,8 +132,8 @@ class Table:
         """Build a table.
 
         Args:
-            rows: sequences, or mappings or objects with an entry per column.
-            columns: arguments of `Column`, or lists of them.
+            rows: sequences, or mappings or objects with one entry per column.
+            columns: arguments for `Column`, or lists of such arguments.
         """
         flat = [one for given in columns for one in ([given] if isinstance(given[0], str) else given)]
         made = [Column(*one) for one in flat]
@@ -151,7 +151,7 @@ class Table:
 
 
 def _cell(column: Column, given: Any) -> tuple[Any, str | None, str]:
-    """Return the content, the sort key and the classes of a cell. Without a sort key, the content is the key."""
+    """Return a cell's content, sort key and CSS classes. A cell without a sort key is sorted by its content."""
     cell = given if isinstance(given, Cell) else Cell(given)
     value = cell.value.item() if hasattr(cell.value, "item") else cell.value
     look = cell.look or column.look
@@ -168,13 +168,13 @@ def _cell(column: Column, given: Any) -> tuple[Any, str | None, str]:
 
 
 def end_columns(format: str, low: str = "low", high: str = "high", look: str = "faint") -> list[tuple[str, ...]]:
-    """Return the two columns of a 95% interval."""
+    """Return the two columns that show a 95% interval."""
     about = "{} end of the 95% interval"
     return [(low, "from", format, about.format("lower"), look), (high, "to", format, about.format("upper"), look)]
 
 
 def look_of(low: float, high: float) -> str:
-    """Return the look of an interval, which has a colour only if it excludes 0."""
+    """Return the CSS class for an interval, which is coloured only if it excludes 0."""
     return "better" if low > 0.0 else "worse" if high < 0.0 else ""
 
 

@@ -1,8 +1,8 @@
-"""Noise of a metric over seeds, row orders and samples of the training queries.
+"""Measurement of how much a metric varies with seeds, row orders and samples of the training queries.
 
-Each source is measured by N trainings that differ in this source only. If their metrics are normal with the estimated
-standard deviation s, the difference of two new trainings over sqrt(2) s has Student's distribution with N - 1 degrees
-of freedom, so a difference beyond
+Each noise source is measured by N trainings that differ in this source only. If their metrics are normal with the
+estimated standard deviation s, the difference of two new trainings over sqrt(2) s has Student's distribution with N - 1
+degrees of freedom, so a difference beyond
 
     t(0.975, N - 1) sqrt(2) s
 
@@ -30,11 +30,11 @@ from boostrank.metric import BoundMetrics, Conventions, MetricResult
 from boostrank.options import TrainOptions
 
 SOURCES = ("seed", "row order", "training queries")
-"""Sources: the seed of all random choices, the order of queries and rows, and queries drawn with replacement."""
+"""The noise sources: the seed for random choices, the order of queries and rows, and queries drawn with replacement."""
 
 FEWEST_RUNS = 3
 
-# A source is stopped after this number of identical runs, because random trainings never agree to the last bit.
+# Stop a source after this number of identical runs, because trainings with randomness never agree to the last bit.
 _ALIKE = 3
 _CONFIDENCE = 0.95
 
@@ -43,11 +43,11 @@ Progress = Callable[[int, int, str, "dict[str, float]"], None]
 
 @dataclass(frozen=True)
 class Spread:
-    """Standard deviation of a metric over runs.
+    """The standard deviation of a metric over runs.
 
     Args:
-        low, high: 95% interval of the standard deviation of normal runs.
-        matters: difference of two trainings that this source exceeds in less than one of twenty comparisons.
+        low, high: 95% interval of the standard deviation if the runs are normally distributed.
+        matters: difference between two trainings that this source alone exceeds in less than one of twenty comparisons.
     """
 
     sd: float
@@ -61,11 +61,11 @@ class NoiseReport:
     """Result of `measure_noise`.
 
     Args:
-        runs: requested number of runs per source. A source that begins with identical runs has fewer.
+        runs: requested number of runs per source. A source whose first runs are identical has fewer runs.
         values: values on the validation queries by source and metric, float64[runs].
         first: results of the first training by metric.
-        weights: float64[Q], weights of the validation queries.
-        seconds: duration of all runs.
+        weights: float64[Q], validation query weights.
+        seconds: total duration of all runs in seconds.
     """
 
     runs: int
@@ -75,11 +75,11 @@ class NoiseReport:
     seconds: float
 
     def spread(self, source: str, metric: str) -> Spread:
-        """Return the spread of a metric over one source."""
+        """Return the spread of a metric over the runs of one source."""
         return spread_of(self.values[source][metric])
 
     def over_queries(self, metric: str) -> Spread:
-        """Return the sampling error of the metric over validation queries.
+        """Return the metric's sampling error over validation queries.
 
         `matters` is NaN, because rankers that are compared on the same queries share this error.
         """
@@ -92,9 +92,9 @@ class NoiseReport:
         return Spread(math.sqrt(scale * float(share @ squares)), low, high, math.nan)
 
     def matters(self, metric: str) -> float:
-        """Return the smallest meaningful difference of two trainings, which is that of the largest source.
+        """Return the smallest meaningful difference between two trainings, which is that of the largest noise source.
 
-        Sources are not added up, because each of them includes the chaotic effect of any change.
+        The sources are not added up, because each of them already includes the chaotic effect that any change has.
         """
         return max(self.spread(source, metric).matters for source in self.values)
 
@@ -121,17 +121,17 @@ def measure_noise(
     conventions: Conventions | str | None = None,
     progress: Progress | None = None,
 ) -> NoiseReport:
-    """Repeat a training with other seeds, row orders and training queries.
+    """Repeat a training with different seeds, row orders and training queries.
 
     Args:
         params: as for `boostrank.train`. With early stopping, every run stops on `valid_set`.
-        train_set: data set with features in memory.
-        valid_set: data for the metrics of `params`.
+        train_set: training data, whose features must be in memory.
+        valid_set: data on which the metrics in `params` are measured.
         num_boost_round: number of rounds per run.
         runs: number of runs per source, at least 3.
         backend, conventions: as for `boostrank.train`.
-        progress: called after each run with the number of finished runs, the expected total, the source and the
-            metrics.
+        progress: function called after each run with the number of finished runs, the expected total, the source and
+            the metrics.
 
     Raises:
         InputError: invalid parameters or data.
@@ -140,7 +140,7 @@ def measure_noise(
     if runs < FEWEST_RUNS:
         raise ParameterError(f"runs={runs} must be at least {FEWEST_RUNS} to estimate a standard deviation")
     if train_set.on_disk:
-        raise DataError("measure_noise reorders rows in memory, but these are on disk")
+        raise DataError("measure_noise reorders rows in memory, but the rows of train_set are on disk")
     options = TrainOptions(params=dict(params or {}), rounds=num_boost_round, backend=backend, conventions=conventions)
     plan = resolve(options, train_set, [("valid_0", valid_set.like(train_set))])
     if not plan.settings.metrics:
@@ -171,7 +171,7 @@ def measure_noise(
 
 
 def _variants(source: str, data: RankingDataset, seed: int, runs: int) -> Iterator[tuple[RankingDataset, int]]:
-    """Yield the training data and the seed of each run."""
+    """Yield the training data and the seed for each run."""
     rng = np.random.default_rng([seed, SOURCES.index(source)])
     for number in range(runs):
         if source == "seed":

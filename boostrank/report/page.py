@@ -1,4 +1,4 @@
-"""Report: one page that evaluates and explains a ranker."""
+"""Report page that evaluates and explains a ranker."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """Result of `report`. Each section is an attribute, such as `verdict`, which is None without a result.
+    """Result of `report`. Each section is an attribute, such as `verdict`, which is None if the section has no result.
 
     Args:
-        model, data: names of the model and the data.
+        model, data: names of the model and of the data.
         about: description of the model.
-        results: result of each section by name.
-        missing: reason why a requested section has no result, by name.
+        results: section results by name.
+        missing: reason why a requested section has no result, by section name.
 
     Raises:
         MissingDependency: without the extra `report`, from `sections`, `charts`, `to_html` and `save`; without pandas,
@@ -63,7 +63,7 @@ class Report:
 
     @cached_property
     def sections(self) -> tuple[PageSection, ...]:
-        """Sections of the page."""
+        """The sections of the page."""
         need_report_extra()
         shown = []
         for section in on_page_order():
@@ -76,12 +76,12 @@ class Report:
 
     @cached_property
     def charts(self) -> dict[str, Chart]:
-        """Charts of the page by name."""
+        """The charts on the page by name."""
         return {part.name: part for one in self.sections for part in one.drawn if isinstance(part, Chart)}
 
     @cached_property
     def frames(self) -> dict[str, pd.DataFrame]:
-        """Tables of the results as pandas data frames by name."""
+        """The result tables as pandas data frames by name."""
         found = [self.results[section.name] for section in on_page_order() if section.name in self.results]
         return {name: one.to_frame(name) for one in found for name in one.TABLES if one.columns(name)}
 
@@ -99,13 +99,13 @@ class Report:
         return dict(plain(names | results | {"missing": self.missing}))
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
-        """Write the page, each chart as a picture (SVG) and as data (CSV), and each frame as CSV.
+        """Write the page, each chart as a picture (SVG) and as data (CSV), and each data frame as CSV.
 
         Args:
-            folder: folder to write, which is created if it does not exist. Existing files are replaced atomically.
+            folder: output folder, which is created if it does not exist. Existing files are replaced atomically.
 
         Returns:
-            Paths of the files.
+            Paths of the written files.
 
         Raises:
             TrainingError: a file cannot be written, or the chart script cannot be built. Pictures that cannot be drawn
@@ -144,18 +144,18 @@ def report(
     """Evaluate and explain a ranker on held-out data.
 
     Args:
-        model: a model, booster or fitted ranker of boostrank, LightGBM or XGBoost, or its file.
-        metrics: metrics of the verdict. Other sections use the largest cut-off of the first.
+        model: a model, booster or fitted ranker from boostrank, LightGBM or XGBoost, or its file.
+        metrics: metrics in the verdict. Other sections use the first metric at its largest cut-off.
         baseline: model to compare with, or its scores, float[N] in input order.
-        only: names of the sections to include; None means all sections that apply.
-        name, baseline_name, data_name: names on the page; None means the file names.
+        only: names of the sections to include, or None for all sections that apply.
+        name, baseline_name, data_name: names shown on the page, or None for the file names.
         options: fields of `boostrank.report.section.Context`: conventions, segments, groups, documents, matters,
             clicks, propensities, seed, threads, progress.
 
     Raises:
         ParameterError: an unknown metric, convention or section, or a number out of range.
         DataError: features other than the model's.
-        BoostrankError: the error of the first section, if no section has a result.
+        BoostrankError: the first section's error, if no section has a result.
     """
     called = name or _called(model, "the model")
     files = ", ".join(data.provenance.files) if data_name is None else data_name
@@ -204,7 +204,7 @@ def _about(model: RankingModel, data: RankingDataset) -> str:
 
 
 def _origin(model: RankingModel) -> str:
-    """Describe the training objective or the averaged models after a comma, or return "" if they are unknown."""
+    """Describe the training objective or the averaged models after a comma, or return "" if neither is recorded."""
     if model.info.averaged:
         named = "; ".join(map(str, (model.info.folds or {}).get("members") or ()))
         return f", the average of {len(model.info.averaged)} models{f' ({named})' if named else ''}"

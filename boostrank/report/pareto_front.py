@@ -1,8 +1,8 @@
-"""Pareto front of two goals: the cost in relevance of a second goal, such as margin, over a range of mixes.
+"""Pareto front that shows how much relevance a second goal, such as margin, costs over a range of mixes.
 
-The gain of a mix w is (1 - w) g + w c h, where g is the gain of the label and h is the second goal. The factor c
-equalises the mean ideal DCG of both over the training queries. All mixes train with the same parameters and rounds, and
-are measured on held-out queries by the label alone and by the goal alone, and compared with the mix 0 query by query.
+The gain of a mix w is (1 - w) g + w c h, where g is the label gain and h is the second goal. The factor c equalises the
+mean ideal DCG of both over the training queries. All mixes train with the same parameters and rounds, and are measured
+on held-out queries by the label alone and by the goal alone, and compared with mix 0 query by query.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Mix:
 
     Args:
         share: share of the goal, from 0 (only the label) to 1 (only the goal).
-        gain: gain expression of the training.
+        gain: gain expression used in the training.
         metrics: results on held-out queries by name: NDCG by the label, and NDCG and DCG by the goal.
-        differences: paired differences to the mix 0 by name.
-        on_front: whether no other mix dominates this one in the mean NDCGs.
+        differences: paired differences from mix 0 by name.
+        on_front: whether no other mix dominates this one in both mean NDCGs.
     """
 
     share: float
@@ -64,10 +64,10 @@ class ParetoFront(Result):
     """Result of `pareto`.
 
     Args:
-        names: names of the metrics: NDCG by the label, NDCG by the goal, DCG by the goal.
-        mixes: mixes by ascending share. The first one is the mix 0.
-        scale: factor c of the goal.
-        folds: number of folds of the training queries; 0 with a validation set.
+        names: metric names, which are NDCG by the label, NDCG by the goal and DCG by the goal.
+        mixes: mixes by ascending share. The first one is mix 0.
+        scale: factor c that multiplies the goal.
+        folds: number of folds of the training queries, or 0 with a validation set.
     """
 
     goal: str
@@ -81,7 +81,7 @@ class ParetoFront(Result):
 
     @property
     def free(self) -> Mix | None:
-        """The best mix by the goal among those that surely gain by the goal and do not surely lose by the label."""
+        """The best mix by the goal, among mixes that surely gain by the goal and do not surely lose by the label."""
         label, goal, _ = self.names
         found = [m for m in self.mixes[1:] if m.differences[label].high >= 0.0 and m.differences[goal].low > 0.0]
         return max(found, key=lambda mix: mix.metrics[goal].mean, default=None)
@@ -89,7 +89,7 @@ class ParetoFront(Result):
     TABLES: ClassVar = {"mixes": lambda self: self._columns()}
 
     def _columns(self) -> Columns:
-        """Return one row per mix with each metric, its difference and its interval."""
+        """Return one row per mix, with the value, the difference and the interval of each metric."""
         columns: Columns = {"mix": [mix.share for mix in self.mixes], **columns_of(self.mixes, "gain", "on_front")}
         for name in self.names:
             columns[name] = [mix.metrics[name].mean for mix in self.mixes]
@@ -148,19 +148,19 @@ def pareto(
     progress: Progress | None = None,
     **options: Any,
 ) -> ParetoFront:
-    """Train mixes of the label's gain and a second goal, and measure both.
+    """Train a ranker for each mix of the label gain and a second goal, and measure it by both.
 
     Args:
-        params: as for `boostrank.train`, without early stopping; `gain` is the gain of the label.
+        params: as for `boostrank.train`, without early stopping; `gain` is the label gain.
         train_set: data set with features in memory.
         goal: an expression over features, such as "margin", or non-negative values, float[N], one per row of
             `train_set`. A mapping {name: values} names the goal in gain expressions and results.
-        num_boost_round: number of rounds of each training.
-        valid_set: data for the metrics; None cross-validates on the training queries.
-        valid_goal: goal of the rows of `valid_set`, if `goal` is not an expression.
-        mixes: shares of the goal, from 0 to 1. The share 0 is always added.
-        k: cut-off of all metrics.
-        progress: called after each mix.
+        num_boost_round: number of rounds in each training.
+        valid_set: data for the metrics, or None for cross-validation on the training queries.
+        valid_goal: goal for the rows of `valid_set`, if `goal` is not an expression.
+        mixes: shares of the goal, between 0 and 1. The share 0 is always added.
+        k: cut-off for all metrics.
+        progress: function called after each mix.
         options: backend and start as for `boostrank.train`; conventions of the metric by the label, which the metric by
             the goal uses with a linear gain; folds without `valid_set`, 5 by default.
 
@@ -230,7 +230,7 @@ def pareto(
 
 
 def gain_text(rule: Gain, expression: str | None) -> str:
-    """Return the gain of a label, by a rule or an expression, as an expression over `label`."""
+    """Return the label gain, which is given by a rule or an expression, as an expression over `label`."""
     if expression is not None:
         return expression
     if isinstance(rule, str):
@@ -241,7 +241,7 @@ def gain_text(rule: Gain, expression: str | None) -> str:
 def mixed(
     share: float, gains: Float64Array, goals: Float64Array, scale: float, label_gain: str, goal: str
 ) -> tuple[Float64Array, str]:
-    """Return the gains of a mix, float64[N], and the expression that computes them."""
+    """Return the gains for a mix, float64[N], and the expression that computes them."""
     if not share:
         return gains.copy(), label_gain
     own, other = round(1.0 - share, 10), float(f"{share * scale:.{_DIGITS}g}")
@@ -255,11 +255,11 @@ def mixed(
 
 
 def _values(data: RankingDataset, goal: Any) -> Float64Array:
-    """Return the values of a goal, float64[N], in row order."""
+    """Return the goal's values, float64[N], in row order."""
     if isinstance(goal, str):
         return data.with_gain(goal).labels
     if goal is None:
-        raise ParameterError("goal is an array; also pass valid_goal=, the goal of the rows of valid_set")
+        raise ParameterError("goal is an array; also pass valid_goal, an array with the goal for each row of valid_set")
     values = np.asarray(goal, np.float64).reshape(-1)
     if values.size != data.n_documents:
         raise DataError(f"the goal has {values.size} values, but the data has {data.n_documents} rows")
@@ -270,7 +270,7 @@ def _values(data: RankingDataset, goal: Any) -> Float64Array:
 
 
 def _scale(gains: Float64Array, goals: Float64Array, data: RankingDataset, k: int) -> float:
-    """Return the mean ideal DCG@k of the label's gain divided by that of the goal."""
+    """Return the mean ideal DCG@k by the label gain divided by the mean ideal DCG@k by the goal."""
     ideal = []
     for what, values in (("the label", gains), ("the goal", goals)):
         if not values.any():
@@ -282,7 +282,7 @@ def _scale(gains: Float64Array, goals: Float64Array, data: RankingDataset, k: in
 
 
 def _dominated(mix: Mix, all_mixes: Sequence[Mix], names: Sequence[str]) -> bool:
-    """Return whether another mix is at least as good by both mean NDCGs and better by one of them."""
+    """Return whether another mix has mean NDCGs that are both at least as high, and one of them higher."""
     own = [mix.metrics[name].mean for name in names[:2]]
     others = ([other.metrics[name].mean for name in names[:2]] for other in all_mixes if other is not mix)
     return any(a >= own[0] and b >= own[1] and (a, b) != (own[0], own[1]) for a, b in others)

@@ -1,4 +1,4 @@
-"""Permutation importance within queries for all features in one pass, and clusters of redundant features.
+"""Permutation importance within queries, measured for all features in one pass, and clusters of redundant features.
 
 Features are shuffled among the documents of each query, with independent draws per query and feature. Features that are
 constant within queries are exchanged between queries instead.
@@ -29,10 +29,10 @@ class Unit:
     """Features that are shuffled together.
 
     Args:
-        columns: positions of the features among the columns of `DenseRows`.
-        stream: number of the random stream, which is fixed for each feature.
+        columns: positions of the unit's features among the columns of `DenseRows`.
+        stream: random stream number, which is fixed for each feature.
         between: whether to exchange values between queries instead of within them.
-        features: names of all features, including those that no tree uses.
+        features: names of the unit's features, including those that no tree uses.
     """
 
     name: str
@@ -44,12 +44,12 @@ class Unit:
 
 @dataclass(frozen=True, eq=False)
 class Losses:
-    """Losses of the metric by unit.
+    """The loss in the metric for each unit.
 
     Args:
-        base: float64[Q], metric of each query before shuffling; NaN where a query does not count.
+        base: float64[Q], metric of each query before shuffling, with NaN for excluded queries.
         loss, low, high: float64[U], mean loss over queries and its 95% bootstrap interval.
-        p: float64[U], two-sided p-value of a zero mean loss, from `p_of_means`.
+        p: float64[U], two-sided p-value for a mean loss of zero, from `p_of_means`.
     """
 
     base: Float64Array
@@ -96,12 +96,12 @@ def measure_losses(
 
 
 def p_of_means(values: Float64Array, weights: Float64Array) -> Float64Array:
-    """Return two-sided p-values of a zero weighted mean, float64[m]. With equal weights, this is Student's t test.
+    """Return two-sided p-values for zero weighted means, float64[m]. With equal weights, this is Student's t test.
 
     A heavy query pulls the mean towards its own value, which shrinks its residual. Each residual is therefore divided
-    by 1 minus the query's share (HC3 of MacKinnon and White, 1985, times (Q - 1) / Q). Degrees of freedom are Kish's
-    effective number of queries minus 1. At 5%, very unequal weights give up to 5% false positives. Resampling tests
-    cannot resolve p-values below 1 / 10,000, which Holm's method needs for a thousand features.
+    by 1 minus the query's share (HC3 of MacKinnon and White, 1985, times (Q - 1) / Q). The degrees of freedom are
+    Kish's effective number of queries minus 1. At the 5% level, very unequal weights give up to 5% false positives.
+    Resampling tests cannot resolve p-values below 1 / 10,000, which Holm's method needs for a thousand features.
 
     Args:
         values: float64[Q, m]. The p-value is 1 if only one query has a weight, or if all values are 0.
@@ -133,7 +133,7 @@ class _Pass:
     def changes(
         self, scorer: Scorer, rows: Float32Array, queries: QueryIndex, first_query: int, repeat: int
     ) -> Iterator[tuple[list[int], Float64Array]]:
-        """Yield units and changed scores of a block of queries in batches that fit in memory."""
+        """Yield units with their changed scores for a block of queries, in batches that fit in memory."""
         count = len(self._units)
         seeds = np.array([round_seed(self._seed, repeat * 2**32 + u.stream) for u in self._units])
         other = rows.copy()
@@ -167,7 +167,7 @@ def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
 
 
 def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Float64Array:
-    """Return (rank - mean rank) / n^1.5 in each query of n documents, float64[N, c], which weighs all queries equally.
+    """Return (rank - mean rank) / n^1.5 in each query of n documents, float64[N, c], which weights queries equally.
 
     Equal values share their mean rank. Missing values rank below all others.
     """
@@ -179,7 +179,7 @@ def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Flo
 
 
 def rank_correlation(ranks: Float64Array) -> Float64Array:
-    """Return Spearman's correlation within queries, float64[c, c], given the result of `within_query_ranks`."""
+    """Return Spearman's correlations within queries, float64[c, c], given the result of `within_query_ranks`."""
     norm = np.sqrt(np.square(ranks).sum(axis=0))
     scaled = ranks / np.where(norm > 0.0, norm, 1.0)
     found = np.clip(scaled.T @ scaled, -1.0, 1.0)
@@ -188,9 +188,9 @@ def rank_correlation(ranks: Float64Array) -> Float64Array:
 
 
 def clusters_of(correlation: Float64Array, threshold: float) -> list[list[int]]:
-    """Return clusters of at least two columns whose absolute pairwise correlations reach the threshold.
+    """Return clusters of at least two columns whose pairwise correlations all reach the threshold in absolute value.
 
-    Complete linkage prevents chains whose ends are not similar.
+    Complete linkage prevents chains of columns whose ends are not similar.
     """
     if correlation.shape[0] < 2:
         return []

@@ -1,4 +1,4 @@
-"""Changes of rank between two rankers: churn, moved documents, and the features that cause the moves."""
+"""Rank changes between two rankers, such as churn, moved documents, and the features that cause the moves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FEATURES = 8
 
 @dataclass(frozen=True, eq=False)
 class Ranker:
-    """One of two compared rankers. Contributions of features need its model and the model's columns of the data."""
+    """One of two compared rankers. Feature contributions require its model and the data columns that the model uses."""
 
     name: str
     scores: Float64Array
@@ -49,13 +49,13 @@ class Ranker:
 
 @dataclass(frozen=True, eq=False)
 class Churn:
-    """Changes at the top of the lists.
+    """The changes at the top of the ranked lists.
 
     Args:
-        changed: mean share of the new top k that is not in the old top k, over `queries`.
+        changed: mean share of the new top k that was not in the old top k, over `queries`.
         queries: number of queries with more than k documents.
-        first: share of the queries with at least two documents whose first document changed; NaN without such queries.
-        per_query: float64[Q], changed share of the top k; NaN with at most k documents.
+        first: share of queries with two or more documents whose first document changed, or NaN without such queries.
+        per_query: float64[Q], changed share of the top k, or NaN for queries with at most k documents.
     """
 
     k: int
@@ -67,7 +67,7 @@ class Churn:
 
 @dataclass(frozen=True)
 class RankChange:
-    """A document whose rank changed, with its name or row, and its ranks from 1."""
+    """A document whose rank changed, with its name or row, and its old and new rank, counted from 1."""
 
     document: str
     row: int
@@ -81,8 +81,8 @@ class Inversion:
     """A costly inversion of two documents.
 
     Args:
-        fell: the better document, which was above.
-        rose: the worse document, which is above now.
+        fell: the better document, which used to rank above the other.
+        rose: the worse document, which now ranks above the other.
         old, new: score difference by each ranker, in standard deviations of its scores in the query.
         features: the features whose contributions changed most, largest first, with the values of both documents
             (`fell`, `rose`) and the difference of their contributions by each ranker in the same unit (`old`, `new`;
@@ -117,7 +117,7 @@ def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Chur
 def rank_changes_in(
     query: int, old: Int64Array, new: Int64Array, data: RankingDataset, k: int
 ) -> tuple[RankChange, ...]:
-    """Return the documents of either top k whose rank changed, sorted by old rank."""
+    """Return the documents in either top k whose rank changed, sorted by old rank."""
     start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
     before, after = old[start:stop], new[start:stop]
     moved = np.flatnonzero((np.minimum(before, after) <= k) & (before != after))
@@ -129,7 +129,7 @@ def rank_changes_in(
 
 
 def costliest_inversion(moves: Sequence[RankChange], grades: Float64Array) -> tuple[RankChange, RankChange] | None:
-    """Return the inversion with the largest product of the differences in grade and in 1 / log2(1 + rank)."""
+    """Return the inversion for which the grade difference times the difference in 1 / log2(1 + rank) is largest."""
     best, worst = None, 0.0
     for fell in moves:
         for rose in moves:
@@ -144,7 +144,7 @@ def costliest_inversion(moves: Sequence[RankChange], grades: Float64Array) -> tu
 def explain(
     pairs: Sequence[tuple[RankChange, RankChange]], queries: QueryIndex, rankers: tuple[Ranker, Ranker]
 ) -> tuple[list[Inversion], list[str]]:
-    """Return inversions with contributions of features, and notes on rankers that have none."""
+    """Return the inversions with feature contributions, and notes on rankers that have no contributions."""
     if not pairs:
         return [], []
     rows = np.array([[fell.row, rose.row] for fell, rose in pairs], dtype=np.int64)
@@ -176,7 +176,7 @@ def explain(
 
 
 def _parts(ranker: Ranker, rows: Int64Array) -> tuple[dict[str, Float64Array] | None, dict[str, Float64Array]]:
-    """Return the differences of contributions, float64[pairs], and the values, float64[pairs, 2], by feature."""
+    """Return the contribution differences, float64[pairs], and the values, float64[pairs, 2], by feature."""
     if ranker.model is None or ranker.data is None:
         return None, {}
     model, data = ranker.model.over_columns(ranker.data)

@@ -1,4 +1,4 @@
-"""Base class of results, which converts dataclasses to tables, data frames and JSON data."""
+"""Base class for results, which converts dataclasses to tables, data frames and JSON data."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from boostrank.records import jsonable
 _FORMULA = re.compile(r"(?![+-][\d.e+-]*$)[=+\-@\t\r]", re.IGNORECASE)
 
 _SHOWN = 10
-"""Number of rows of a printed result."""
+"""The number of rows in a printed result."""
 
 Columns = dict[str, Any]
-"""Values of a table by column."""
+"""The values of a table by column."""
 
 
 def pandas() -> Any:
@@ -48,7 +48,7 @@ def csv_bytes(frame: Any) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value to JSON data. Dataclasses become dictionaries, conventions text, and undefined numbers None."""
+    """Convert a value to JSON data: dataclasses to dictionaries, conventions to text, and undefined numbers to None."""
 
     def other(one: Any) -> Any:
         if isinstance(one, Conventions):
@@ -61,7 +61,7 @@ def plain(value: Any) -> Any:
 
 
 def columns_of(items: Iterable[Any], *names: str) -> Columns:
-    """Return attributes of objects as the columns of a table."""
+    """Return object attributes as table columns."""
     kept = list(items)
     return {name: [getattr(item, name) for item in kept] for name in names}
 
@@ -78,10 +78,10 @@ def rows_of(columns: Columns) -> list[dict[str, Any]]:
 
 
 class Result:
-    """Base class of results.
+    """Base class for results.
 
     Attributes:
-        TABLES: functions of the result that return its tables, by name. The first table is the default.
+        TABLES: functions by table name that return a table, given the result. The first table is the default.
         HIDDEN: names of the fields and tables that JSON data omits.
     """
 

@@ -1,4 +1,4 @@
-"""Scoring of documents with changed features, by walking the trees, in blocks of queries."""
+"""Scoring of documents with changed features, which walks the trees for blocks of queries."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from boostrank.kernels.jit import run_parallel
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.model.ranking_model import RankingModel
 
-# Number of rows on which to compare the walker with the engine.
+# Number of rows on which the walker is compared with the engine.
 _COMPARED = 1000
-# Score changes in memory per thread (32 MB).
+# Number of score changes in memory per thread (32 MB).
 _CHANGES = 1 << 22
-# Documents per call for contributions.
+# Number of documents per call for contributions.
 _EXPLAINED_AT_A_TIME = 500
 
 T = TypeVar("T")
 
 START = "the linear start"
-"""Name of the linear ranker to which trees are added."""
+"""The name of the linear ranker to which trees are added."""
 
 Progress = Callable[[str, int, int], None]
 """A function of the step, the number of finished documents, and the number of all documents."""
@@ -46,7 +46,7 @@ def silent(step: str, done: int, total: int) -> None:
 
 
 def units_of(columns: Sequence[int] | Int64Array, width: int) -> Int64Array:
-    """Return the units for `Scorer.changes`, int64[width], with one unit per given column and -1 for other columns."""
+    """Return the units for `Scorer.changes`, int64[width]: one unit per given column, and -1 for the other columns."""
     unit = np.full(width, -1, np.int64)
     unit[np.asarray(columns, np.int64)] = np.arange(len(columns))
     return unit
@@ -59,7 +59,7 @@ def in_batches(units: Int64Array, documents: int) -> list[Int64Array]:
 
 
 class Engine:
-    """Scores and contributions of the engine, with the methods of `kernels.forest.Walker`.
+    """Scores and contributions from the engine, with the same methods as `kernels.forest.Walker`.
 
     Args:
         columns: int64[c], features in the rows, which must include the features that the trees use.
@@ -69,7 +69,7 @@ class Engine:
         self._model, self._columns, self._threads, self.width = model, columns, threads, model.n_features
 
     def scores(self, rows: Float32Array) -> Float64Array:
-        """Return the scores, float64[n], of float32[n, c]."""
+        """Return the scores, float64[n], of rows, float32[n, c]."""
         with warnings.catch_warnings():  # unknown category codes, which are tried on purpose
             warnings.simplefilter("ignore", DataWarning)
             return self._model.predict(self._full(rows), threads=self._threads)
@@ -90,11 +90,11 @@ class Engine:
 
 
 Scorer = Engine | Walker
-"""Scores of documents, and of documents with changed columns."""
+"""An object that scores documents as they are and with changed columns."""
 
 
 def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: int) -> Walker:
-    """Return a walker of the model's trees.
+    """Return a walker for the model's trees.
 
     Raises:
         ModelError: the walker does not reproduce the engine's scores on these data.
@@ -136,7 +136,7 @@ def over_blocks(
 def metrics_of_block(
     data: RankingDataset, queries: slice, documents: slice, metric: Metric | str, conventions: Conventions
 ) -> BoundMetrics:
-    """Bind a metric to consecutive queries, on one thread."""
+    """Bind a metric to consecutive queries, to be evaluated on one thread."""
     index = data.queries
     part = QueryIndex(index.ptr[queries.start : queries.stop + 1] - documents.start, index.qid[queries])
     return BoundMetrics([metric], data.labels[documents], part, conventions, 1, partial=True)
@@ -155,5 +155,5 @@ def contributions_by_query(
 
 
 def start_alone(forest: Forest) -> Forest:
-    """Return the linear start without the trees."""
+    """Return a ranker that consists of the linear start without the trees."""
     return replace(forest, roots=forest.roots[:0], tree=np.zeros_like(forest.tree))

@@ -1,4 +1,4 @@
-"""Sections of a page: declaration, input of the analyses, and pages of several sections."""
+"""Page sections, with their declarations, the input for their analyses, and pages that combine several sections."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ _EARLY = 'document.documentElement.classList.add("js");'
 
 @dataclass(eq=False)
 class Context:
-    """Input of the analyses of a report.
+    """The input for the analyses in a report.
 
     Args:
         model: a `RankingModel`, or None to compare scores only.
-        data: held-out labelled queries with the model's features.
-        metrics: metrics of the verdict. Other sections use `metric`, the largest cut-off of the first one.
+        data: labelled, held-out queries with the model's features.
+        metrics: metrics in the verdict. Other sections use `metric`, the first metric at its largest cut-off.
         previous: name and scores, float[N] in row order, of a model to compare with.
-        conventions: conventions of the metrics. Importance and learning never order tied documents by name; they use
-            the mean over all orders instead.
-        segments: mapping from query id to segment, or a file with these two columns. The segments by list length and
+        conventions: metric conventions. Importance and learning never order tied documents by name, but use the mean
+            over all orders instead.
+        segments: mapping from query id to segment, or a file with these two columns. Segments by list length and by
             best label are always included.
         groups: mapping from a name to the features that are shuffled together.
-        documents: number of documents of the sample for importance and learning, which consists of whole queries. 0
+        documents: number of documents in the sample for importance and learning, which consists of whole queries. 0
             means all documents. None limits the work to about half a minute on two cores.
-        matters: mapping from a metric to the difference that exceeds the noise of training. The page shows smaller
-            differences in grey.
-        clicks: click log of the data, with rows in input order. It adds a section to the report.
-        propensities: examination propensities of the positions. By default, they are estimated from the log, or taken
-            from the training of the model.
-        seed: seed of shuffles, samples and bootstrap.
-        threads: number of threads; None means every available core.
-        results: results of the sections that ran earlier, by name.
+        matters: mapping from a metric to the difference that exceeds training noise. The page shows smaller differences
+            in grey.
+        clicks: click log for the data, with rows in input order. It adds a section to the report.
+        propensities: examination propensities by position. By default, they are estimated from the log, or taken from
+            the model's training.
+        seed: random seed for shuffles, samples and bootstrap.
+        threads: number of threads, or None for every available core.
+        results: results of earlier sections, by name.
 
     Raises:
         ParameterError: an unknown metric or convention, no metric, or negative `documents`.
@@ -169,7 +169,7 @@ class PageSection:
 
     Args:
         name: name that is unique on the page.
-        short: name in the navigation; "" stands for the title.
+        short: name in the navigation, or "" for the title.
         brief: one or two sentences for the top of the page.
         drawn: charts and tables of the section.
     """
@@ -198,7 +198,7 @@ class Section:
         parts: function that returns the variables of the template.
         place: position on the page, in ascending order.
         after: sections to run earlier. Their results are in the context.
-        short: name in the navigation; "" stands for the title.
+        short: name in the navigation, or "" for the title.
         applies: whether the section applies to the model and its data. Other sections run only on request.
     """
 

@@ -1,4 +1,4 @@
-"""Segments of queries, weighted means over queries with bootstrap intervals, and adjusted p-values."""
+"""Query segments, weighted means over queries with bootstrap intervals, and adjusted p-values."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 
-# With fewer queries, a bootstrap interval is unreliable; exact p-values are not.
+# With fewer queries, a bootstrap interval is unreliable, whereas exact p-values remain reliable.
 FEWEST_FOR_INTERVAL = 20
 
 TIE = 1e-12
-"""Largest difference that is due to rounding."""
+"""The largest difference that is attributed to rounding."""
 
 NEGLIGIBLE = 0.001
-"""Default of the largest negligible difference of a metric."""
+"""The default for the largest negligible difference in a metric."""
 
 NO_SEGMENT = "(none)"
-# A larger number of segments suggests a wrong column, such as ids.
+# A larger number of segments suggests that the wrong column was used, such as ids.
 MOST_SEGMENTS = 1_000
 _LENGTHS = ((1, "1 document"), (2, "2 to 9"), (10, "10 to 29"), (30, "30 to 99"), (100, "100 or more"))
 _MOST_LABELS = 8
@@ -40,8 +40,8 @@ class Segmentation:
     """A partition of the queries.
 
     Args:
-        kind: criterion, such as "list length".
-        of_query: int64[Q], position in `names` of the segment of each query.
+        kind: segmentation criterion, such as "list length".
+        of_query: int64[Q], position of each query's segment in `names`.
     """
 
     kind: str
@@ -50,14 +50,14 @@ class Segmentation:
 
 
 def by_length(queries: QueryIndex) -> Segmentation:
-    """Segment queries by number of documents."""
+    """Segment queries by their number of documents."""
     starts = np.array([start for start, _ in _LENGTHS])
     at = np.maximum(np.searchsorted(starts, queries.sizes, side="right") - 1, 0)
     return Segmentation("list length", tuple(name for _, name in _LENGTHS), at.astype(np.int64))
 
 
 def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
-    """Return the largest label of each query, float64[Q], which is -inf without documents."""
+    """Return the largest label of each query, float64[Q], or -inf for a query without documents."""
     best = np.full(len(queries), -np.inf)
     filled = queries.sizes > 0
     if filled.any():
@@ -91,7 +91,7 @@ def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
 
 
 def read_segments(path: str | PathLike[str]) -> dict[str, str]:
-    """Read the segment of each query id from a CSV or TSV file of two columns with an optional `qid,...` header."""
+    """Read each query id's segment from a CSV or TSV file with two columns and an optional `qid,...` header."""
     name = os.fspath(path)
     table: dict[str, str] = {}
     delimiter = ""
@@ -123,7 +123,7 @@ def read_segments(path: str | PathLike[str]) -> dict[str, str]:
 def segmentations(
     table: Mapping[Any, Any] | str | PathLike[str] | None, labels: Float64Array, queries: QueryIndex
 ) -> tuple[Segmentation, ...]:
-    """Return the segmentations by table, if there is one, by list length and by best label."""
+    """Return the segmentations by table, if a table is given, by list length and by best label."""
     built_in = by_length(queries), by_best_label(labels, queries)
     if table is None:
         return built_in
@@ -145,12 +145,12 @@ def holm(p: npt.ArrayLike) -> Float64Array:
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """Means and intervals of columns.
+    """The means of columns, with their intervals.
 
     Args:
-        mean: float64[m], means weighted by query weights; NaN without a query.
-        low, high: float64[m], 95% bootstrap intervals over queries; NaN with fewer than two queries.
-        queries: int64[m], numbers of queries that count.
+        mean: float64[m], means weighted by query weights, or NaN without an included query.
+        low, high: float64[m], 95% bootstrap intervals over queries, or NaN with fewer than two queries.
+        queries: int64[m], numbers of included queries.
     """
 
     mean: Float64Array
@@ -160,20 +160,20 @@ class Means:
 
 
 def amount_with_interval(mean: float, low: float, high: float) -> str:
-    """Format a mean without its sign and its interval, if that is not NaN, as `0.0004 [0.0001, 0.0007]`."""
+    """Format a mean without its sign, followed by its interval unless that is NaN, as `0.0004 [0.0001, 0.0007]`."""
     ends = sorted((low, high) if mean >= 0.0 else (-low, -high))
     return f"{abs(mean):.4f}" + ("" if np.isnan(low) else f" [{ends[0]:.4f}, {ends[1]:.4f}]")
 
 
 def means_over_queries(values: Float64Array, weights: Float64Array, *, seed: int, resamples: int = RESAMPLES) -> Means:
-    """Return the mean of each column over the queries that count in it.
+    """Return the mean of each column over the queries that it includes.
 
     Columns with the same queries share resamples, so intervals of difference columns are paired.
 
     Args:
-        values: float64[Q, m]; NaN where a query does not count.
+        values: float64[Q, m], with NaN for excluded queries.
         weights: float64[Q], positive.
-        resamples: number of resamples, which is `PAIRED_RESAMPLES` in `compare`.
+        resamples: number of resamples. `compare` uses `PAIRED_RESAMPLES`.
     """
     m = values.shape[1]
     counted = ~np.isnan(values)

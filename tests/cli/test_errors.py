@@ -82,7 +82,7 @@ def test_a_file_that_is_missing_or_a_folder_is_named(data: Path, tmp_path: Path)
     result = invoke("train", tmp_path / "no.txt", "-m", tmp_path / "m")
     assert (result.exit_code, result.stderr) == (2, f"boostrank: error: {tmp_path / 'no.txt'}: no such file\n")
     result = invoke("predict", tmp_path, data / "test.txt")
-    assert (result.exit_code, result.stderr) == (2, f"boostrank: error: {tmp_path}: is a folder, not a file\n")
+    assert (result.exit_code, result.stderr) == (2, f"boostrank: error: {tmp_path}: the path is a folder, not a file\n")
 
 
 def test_a_bad_row_is_named_by_file_line_and_column(tmp_path: Path) -> None:

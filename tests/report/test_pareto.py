@@ -175,7 +175,7 @@ def test_the_verdict_says_what_the_interval_of_the_label_allows() -> None:
         ({"goal": np.zeros(320)}, DataError, "the goal has no gain"),
         ({"goal": GOAL - 5}, DataError, "row .*finite and at least 0"),
         ({"goal": GOAL[:5]}, DataError, "5 values.*320 rows"),
-        ({"goal": GOAL, "valid_set": VALID}, ParameterError, "valid_goal="),
+        ({"goal": GOAL, "valid_set": VALID}, ParameterError, "valid_goal"),
         ({"goal": "f9"}, DataError, "no column 'f9'"),
         ({"mixes": [2]}, ParameterError, "shares of the goal"),
         ({"mixes": [0]}, ParameterError, "shares of the goal"),

@@ -1,4 +1,4 @@
-"""Sections of the report, one module each, with a `SPEC` (`boostrank.report.section.Section`)."""
+"""Report sections. Each module declares one section as its `SPEC` (`boostrank.report.section.Section`)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from boostrank.core.params import Registry
 SECTIONS: Registry[Any] = Registry(__name__, "section")
 
 METRICS = ("ndcg@1,3,5,10", "map", "mrr")
-"""Default metrics of a report."""
+"""The default metrics in a report."""
 
 
 def section_names() -> list[str]:
-    """Return the names of all sections without importing them, for `--help`."""
+    """Return the names of all sections without importing their modules, as `--help` needs them."""
     return SECTIONS.modules()

@@ -1,4 +1,4 @@
-"""Reliability of calibrated scores: predicted against observed grades, by prediction and by segment."""
+"""Reliability of calibrated scores, which compares predicted and observed grades by prediction and by segment."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Calibration(Result):
     """Result of `calibration`.
 
     Args:
-        bins: reliability of the calibrated scores in bins of documents.
+        bins: reliability of the calibrated scores, by document bin.
         uncalibrated_error: calibration error of the raw scores.
-        parts: criterion, segment, numbers of queries and documents, predicted and observed value, and interval of the
-            observed value.
+        parts: table with the criterion, the segment, its numbers of queries and documents, the predicted and observed
+            value, and the interval of the observed value.
         fitted_here: whether the map was fitted to these data.
     """
 
@@ -38,7 +38,7 @@ class Calibration(Result):
 
 
 def calibration(c: Context) -> Calibration:
-    """Compare calibrated scores with grades."""
+    """Compare calibrated scores with the grades in the data."""
     record, grades, queries, parts = c.model.info.calibration, c.data.labels, c.data.queries, []
     values = calibrated_scores(record, c.scores)
     *cuts, _ = segmentations(c.segments, grades, queries)  # the last one, the best label, is what scores predict

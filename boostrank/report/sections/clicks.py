@@ -1,4 +1,4 @@
-"""Clicks on the data: propensities of positions, and the comparison with another ranker by clicks."""
+"""Clicks on the data, with position propensities and a comparison with another ranker by clicks."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from boostrank.report.scoring import START
 from boostrank.report.section import Context, Section
 
 TOP = 10
-"""Number of top ranks at which rankers are compared."""
+"""The number of top ranks over which rankers are compared."""
 
 _MOST_PRIOR = 2**53
 
 
 @dataclass(frozen=True)
 class Against:
-    """Comparison of the model with another ranker by clicks.
+    """The comparison of the model with another ranker by clicks.
 
     Args:
-        gate: result of the comparison; None if clicks cannot compare the rankers.
+        gate: result of the comparison, or None if the clicks cannot compare the rankers.
         reason: reason why there is no result, or "".
     """
 
@@ -52,16 +52,16 @@ class ClickData(Result):
     """Result of `click_data`.
 
     Args:
-        documents, shown, clicked: numbers of all, shown and clicked documents.
+        documents, shown, clicked: numbers of all documents, of shown documents and of clicked documents.
         impressions, clicks: total numbers of impressions and clicks.
-        moved: share of the clicked documents that were shown at several positions.
-        propensities: examination propensities of the positions.
-        origin: source of the propensities: "log", "given" or "model" (the model's training).
-        check: test of given propensities by this log; None if the log cannot test them.
-        positions: table of the positions with impressions, with the 95% interval of `propensity`.
+        moved: share of clicked documents that were shown at several positions.
+        propensities: examination propensities by position.
+        origin: source of the propensities, which is "log", "given" or "model" (the model's training).
+        check: test of given propensities against this log, or None if the log cannot test them.
+        positions: table of the positions that have impressions, with the 95% interval of `propensity`.
         prior: exposure added to each document.
-        top_shown: share of the documents at the model's top ranks that were ever shown.
-        against: comparison with another ranker; None without one.
+        top_shown: share of documents at the model's top ranks that were ever shown.
+        against: comparison with another ranker, or None without another ranker.
     """
 
     documents: int
@@ -94,7 +94,7 @@ def click_data(c: Context) -> ClickData:
         raise DataError("the click log has no clicks")
     previous = c.previous or (None if c.start is None else (START, c.start))
     learnt, prior = learnt_from(c.model)
-    # Number the rows of the log as those of the data set.
+    # Number the log's rows like the rows of the data set.
     rows = log.renumbered(data.in_input_order(np.arange(data.n_documents)))
     curve, origin, check = _curve(rows, data.queries, c.propensities, learnt)
     with warnings.catch_warnings():  # a note reports positions without a propensity
@@ -127,7 +127,7 @@ def click_data(c: Context) -> ClickData:
 
 
 def learnt_from(model: RankingModel) -> tuple[Propensities | None, float]:
-    """Return the propensities and the prior of a model's training, or None and the default prior without a record."""
+    """Return the propensities and the prior from a model's training, or None and the default prior without a record."""
     found: Any = model.info.get("data")
     for key in ("reader", "clicks"):
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -144,7 +144,7 @@ def learnt_from(model: RankingModel) -> tuple[Propensities | None, float]:
 def _curve(
     rows: ClickLog, queries: QueryIndex, given: Propensities | None, learnt: Propensities | None
 ) -> tuple[Propensities, str, CurveCheck | None]:
-    """Return the propensities to use, their origin, and their test by the clicks of the log."""
+    """Return the propensities to use, their origin, and their test against the logged clicks."""
     if given is None:
         try:
             with warnings.catch_warnings():
@@ -196,7 +196,7 @@ def _parts(found: ClickData) -> dict[str, Any]:
 
 
 def curve_chart(positions: Columns) -> Chart:
-    """Draw propensities with their intervals over positions, on a logarithmic scale."""
+    """Draw the propensities and their intervals over positions, on a logarithmic scale."""
     frame = pandas().DataFrame(positions)
     # Clip very wide intervals, which would squeeze the curve.
     values = frame["propensity"]

@@ -1,7 +1,7 @@
-"""Importance of features: permutation loss of the ranking metric, SHAP and gain.
+"""Feature importance, measured by the permutation loss in the ranking metric, by SHAP and by gain.
 
-The loss of a metric when a feature is shuffled within queries measures the value of the feature for ranking. Gain
-counts every use of a feature in training, and SHAP counts every effect on scores, even if ranks do not change.
+The loss in a metric when a feature is shuffled within queries measures how much the feature helps the ranking. Gain
+includes every use of a feature in training, and SHAP includes every effect on scores, even if ranks do not change.
 
 Sources: Breiman 2001 (permutation importance); Lundberg et al. 2020 (TreeSHAP), centred within queries because the
 level of scores does not affect ranks.
@@ -52,11 +52,11 @@ VERDICTS = {
     "query-level": "constant within each query: does not rank by itself, so it was exchanged between queries",
     "unused": "not used by any tree",
 }
-"""Meaning of each verdict."""
+"""The meaning of each verdict."""
 
 # Default limit on documents times trees, about half a minute on two cores.
 _WALKS = 100_000_000
-# The same limit per feature if the engine predicts.
+# The same limit, per feature, if the engine predicts.
 _PREDICTIONS = 1_000_000_000
 _MOST_REPEATS = 5
 # Family-wise error rate of the verdicts "useful" and "harmful", over all features.
@@ -80,11 +80,11 @@ _VERDICT_COLOURS = {
 
 @dataclass(frozen=True)
 class Effect:
-    """Loss of the metric when several features are shuffled together. Query-level features stay fixed.
+    """The loss in the metric when several features are shuffled together. Query-level features stay fixed.
 
     Args:
         loss, low, high: mean loss over queries and its 95% interval.
-        correlation: smallest absolute rank correlation between two features of a cluster.
+        correlation: smallest absolute rank correlation between two features in a cluster.
     """
 
     name: str
@@ -104,23 +104,23 @@ class Importance(Result):
     verdicts "useful" and "harmful" use `p_holm`, which adjusts for all features.
 
     Args:
-        value, low, high: metric of the model and its interval.
+        value, low, high: the model's metric and its interval.
         loss, loss_low, loss_high: float64[d], loss of the metric when the feature is shuffled within queries, and its
             interval. Query-level features are exchanged between queries. Unused features have a loss of 0.
-        p_holm: float64[d], Holm-adjusted p-values of a zero loss (Student's t over queries); NaN for query-level and
-            unused features.
-        gain, splits: float64[d] and int64[d], gain and number of splits in the trees.
+        p_holm: float64[d], Holm-adjusted p-values for a zero loss (Student's t over queries), or NaN for query-level
+            and unused features.
+        gain, splits: float64[d] and int64[d], total gain and number of splits in the trees.
         shap: float64[d], mean over queries of the mean absolute contribution, centred within queries; NaN if the engine
             has no contributions.
         verdicts: d keys of `VERDICTS`.
         groups: effects of the requested groups.
         clusters: effects of the features that rank documents alike.
-        removed: effect of all removable features; None without such features.
+        removed: effect of all removable features together, or None without such features.
         negligible: largest negligible loss.
-        redundant: correlation threshold of the clusters.
-        queries, documents: size of the sample.
-        all_queries, all_documents: size of the data.
-        shap_documents: size of the sample for SHAP.
+        redundant: correlation threshold for clusters.
+        queries, documents: numbers of queries and documents in the sample.
+        all_queries, all_documents: numbers of queries and documents in the data.
+        shap_documents: number of documents in the sample for SHAP.
     """
 
     metric: str
@@ -154,7 +154,7 @@ class Importance(Result):
 
     @property
     def order(self) -> Int64Array:
-        """Features by loss, largest first, then by gain."""
+        """The features by loss, largest first, then by gain."""
         unused = np.array([v == "unused" for v in self.verdicts], dtype=bool)
         return np.lexsort((-self.gain, -self.loss, unused)).astype(np.int64)
 
@@ -186,22 +186,22 @@ def importance(
     redundant: float = 0.9,
     **options: Any,
 ) -> Importance:
-    """Measure the importance of each feature for the ranking.
+    """Measure how much each feature matters for the ranking.
 
     Args:
         model: a model of boostrank, LightGBM or XGBoost, or its file.
-        data: labelled held-out queries.
+        data: labelled, held-out queries.
         metric: metric with one cut-off.
-        repeats: number of shuffles per query; None means 1 to 5, as the limit on work allows.
-        shap_documents: number of documents of the sample for contributions, which consists of whole queries. 0 means no
+        repeats: number of shuffles per query, or None for 1 to 5, depending on the cost.
+        shap_documents: number of documents in the sample for contributions, which consists of whole queries. 0 means no
             contributions. None limits the work to about ten seconds.
         negligible: largest negligible loss. A feature is removable if the interval of its loss ends below this value.
-        redundant: threshold of the rank correlation within queries that forms clusters.
+        redundant: threshold for the rank correlation within queries above which features form clusters.
         options: fields of `boostrank.report.section.Context`: conventions, groups, documents, seed, threads, progress.
 
     Raises:
         ParameterError: a number out of range, a metric with several cut-offs, or a group with an unknown feature.
-        DataError: features other than the model's, or no query that counts.
+        DataError: features other than the model's, or only excluded queries.
     """
     one = Metric.of(metric)
     if len(one.cutoffs) > 1:
@@ -302,7 +302,7 @@ def measured(
     removed = _effects(measure(all_of_them, "neutralising"), all_of_them)[0] if removable else None
 
     def of_all(values: Float64Array) -> Float64Array:
-        """Expand values of the features in the trees to all features."""
+        """Expand the values for features in the trees to all features."""
         out = np.zeros(d)
         out[trees.used] = values[: len(single)]
         return out
@@ -347,7 +347,7 @@ def _effects(losses: Losses, units: Sequence[Unit]) -> tuple[Effect, ...]:
 
 
 def _correlation(rows: DenseRows, constant: set[int], trees: Trees, seed: int) -> tuple[Float64Array, list[int]]:
-    """Return the rank correlation of used features that vary within queries, and their positions."""
+    """Return the rank correlations between used features that vary within queries, and the positions of these."""
     varying = [at for at in range(rows.columns.size) if at not in constant]
     varying = sorted(sorted(varying, key=lambda at: -trees.gain[rows.columns[at]])[:_CORRELATED_FEATURES])
     chosen = rows.data.queries.sample(_CORRELATED_DOCUMENTS, seed)
@@ -360,7 +360,7 @@ def _correlation(rows: DenseRows, constant: set[int], trees: Trees, seed: int) -
 def _shap(
     model: RankingModel, data: RankingDataset, documents: int, seed: int, threads: int, say: Progress
 ) -> tuple[Float64Array, int]:
-    """Return the mean absolute centred contribution, float64[d], and the number of documents."""
+    """Return the mean absolute centred contributions, float64[d], and the number of documents."""
     d = data.n_features
     nothing = np.full(d, np.nan), 0
     if not documents:
@@ -399,7 +399,7 @@ def _parts(found: Importance) -> dict[str, Any]:
 
 
 def _charts(frame: pd.DataFrame, metric: str) -> list[Chart]:
-    """Draw losses and shares of gain, coloured by verdict."""
+    """Draw the losses and the gain shares, coloured by verdict."""
     here = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if (frame["verdict"] == verdict).any()}
     colours = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=[*here], range=[*here.values()]))
     loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")

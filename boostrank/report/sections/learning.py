@@ -1,4 +1,4 @@
-"""Learning curve: metric of the first rounds of the model, and the metrics that the training recorded.
+"""Learning curve, with the metric of the model's first rounds and the metrics that the training recorded.
 
 Each tree adds to the scores of the trees before it, so one pass over the trees measures all points of the curve.
 """
@@ -28,7 +28,7 @@ from boostrank.report.scoring import START, metrics_of_block, over_blocks, start
 from boostrank.report.section import Context, Section
 from boostrank.report.segments import amount_with_interval, means_over_queries
 
-# Number of points of the curve without that of 0 trees.
+# Number of points on the curve, not counting the point with 0 trees.
 _POINTS = 40
 # Limit on trees times documents, about half a minute on two cores.
 _WALKS = 450_000_000
@@ -41,15 +41,15 @@ class Learning(Result):
     """Result of `learning`.
 
     Args:
-        prefixes: table of the curve. `rounds` ascends from 0 to the rounds of prediction. `value` is the mean metric of
-            the first rounds, with its 95% interval. `lost` is the mean of the whole model's metric minus that of the
-            first rounds, query by query, with its pointwise interval. Errors of neighbouring points are correlated.
-        queries, documents: size of the sample.
+        prefixes: the curve as a table. `rounds` ascends from 0 to the rounds that prediction uses. `value` is the mean
+            metric of the first rounds, with its 95% interval. `lost` is the mean of the whole model's metric minus that
+            of the first rounds, with its pointwise paired interval. Errors of neighbouring points are correlated.
+        queries, documents: numbers of queries and documents in the sample.
         history: table of the metrics that the training recorded in each round; empty without a record.
         best_rounds: number of rounds that prediction uses.
-        trained_rounds: number of rounds of the training; None if unknown.
+        trained_rounds: number of rounds in the training, or None if unknown.
         negligible: largest negligible loss.
-        begins: description of the model of 0 rounds.
+        begins: description of the model with 0 rounds.
         scores: float64[N], scores of the whole model in row order; None unless they were computed for all documents, in
             the order of the engine's sum.
     """
@@ -72,7 +72,7 @@ class Learning(Result):
 
     @property
     def total(self) -> int:
-        """Number of rounds of the whole model."""
+        """The number of rounds in the whole model."""
         return int(self.prefixes["rounds"][-1])
 
     def enough(self, *, sure: bool = True) -> int:
@@ -105,7 +105,7 @@ class Learning(Result):
         return text
 
     def _change(self, at: int) -> str:
-        """Format the loss or gain at a point, such as `lose 0.0004 [0.0001, 0.0007]`."""
+        """Format the loss or gain at one point, such as `lose 0.0004 [0.0001, 0.0007]`."""
         lost, low, high = (self.prefixes[name][at] for name in ("lost", "lost_low", "lost_high"))
         return f"{'lose' if lost >= 0.0 else 'gain'} {amount_with_interval(lost, low, high)}"
 
@@ -153,15 +153,15 @@ def learning(c: Context) -> Learning:
 
 
 def points(rounds: int) -> Int64Array:
-    """Return the rounds of the curve from 0 to all, which are denser at the beginning."""
+    """Return the rounds at which the curve is measured, from 0 to all rounds and denser at the beginning."""
     return np.unique(np.rint(rounds * np.linspace(0.0, 1.0, _POINTS + 1) ** 1.5)).astype(np.int64)
 
 
 def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Columns, int, Float64Array]:
-    """Measure the prefixes of a model in one pass.
+    """Measure a model's prefixes in one pass.
 
     Returns:
-        The table of the curve, the number of queries that count, and the final scores, float64[N]. Scores of XGBoost
+        The curve as a table, the number of included queries, and the final scores, float64[N]. XGBoost scores
         lack base_score and are not rounded to float32.
     """
     model, metric, conventions, threads = c.model, c.metric, c.rules.without_names, c.workers

@@ -1,4 +1,4 @@
-"""Metric by query: distribution, segments, and the worst queries."""
+"""The metric by query, with its distribution, segments, and the worst queries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from boostrank.report.segments import (
 
 _BINS = 20
 _QUANTILES = (0.05, 0.5, 0.95)
-# Numbers of top documents, of relevant documents below them, and of features per worst query.
+# Numbers of top documents, of relevant documents below them, and of features, for each of the worst queries.
 _TOP, _BELOW, _FEATURES = 10, 5, 6
 # The chart shows the largest segments up to this number, and the table shows all.
 _MOST_DRAWN = 30
@@ -38,13 +38,13 @@ _MOST_DRAWN = 30
 
 @dataclass(frozen=True)
 class WorstQuery:
-    """A query and its list.
+    """A query and its ranked list.
 
     Args:
-        parts: segment of the query by kind.
-        features: features whose contributions vary most among the listed documents; empty if the engine has no
+        parts: the query's segment by kind.
+        features: features whose contributions vary most among the listed documents, or none if the engine has no
             contributions.
-        documents: table of the top documents and of the best-labelled documents below them: rank by the model (ties
+        documents: table of the top documents and of the best-labelled documents below them, with the model's rank (ties
             keep row order), name, label, score, and contributions of `features`, float64[n, f], minus their means.
     """
 
@@ -61,11 +61,11 @@ class QueryValues(Result):
     """Result of `query_values`.
 
     Args:
-        values: float64[Q], metric of each query; NaN where a query does not count.
+        values: float64[Q], metric of each query, with NaN for excluded queries.
         sizes: int64[Q], number of documents of each query.
-        of_part: segment of each query by kind, [Q].
-        parts: table of the segments with a query that counts: mean, its 95% interval (NaN for fewer than 20 queries),
-            and quantiles over queries.
+        of_part: each query's segment by kind, [Q].
+        parts: table of the segments with an included query: mean, its 95% interval (NaN for fewer than 20 queries), and
+            quantiles over queries.
         worst: queries with the lowest values. Ties are ordered by the best label, then by the number of documents.
     """
 
@@ -86,7 +86,7 @@ class QueryValues(Result):
 
 
 def query_values(c: Context, worst: int = 20) -> QueryValues:
-    """Analyse the metric query by query."""
+    """Analyse the metric for each query."""
     data, name = c.data, c.metric
     values = c.bound([name]).per_query(c.scores)[name]
     cuts = segmentations(c.segments, data.labels, data.queries)
@@ -109,7 +109,7 @@ def query_values(c: Context, worst: int = 20) -> QueryValues:
 
 
 def _parts_of(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> Columns:
-    """Return the table of the segments that have a query that counts."""
+    """Return the table of the segments that have an included query."""
     masks = [(cut.of_query == i) & ~np.isnan(values) for i in range(len(cut.names))]
     kept = [i for i, inside in enumerate(masks) if inside.any()]
     weights = data.queries.each_weight
@@ -126,7 +126,7 @@ def _parts_of(cut: Segmentation, values: Float64Array, data: RankingDataset, see
 def _lists(
     c: Context, chosen: Sequence[int], values: Float64Array, of_part: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[list[WorstQuery], list[str]]:
-    """Return the lists of some queries and notes."""
+    """Return the ranked lists of some queries, and notes."""
     data, scores = c.data, c.scores
     found, notes = [], list[str]()
     for q in chosen:
@@ -145,7 +145,7 @@ def _lists(
             try:
                 parts = c.model.contributions(data.features[rows], threads=c.threads)[:, :-1]
             except ModelError as error:
-                notes.append(f"Contributions of features are not available: {error}")
+                notes.append(f"Feature contributions are not available: {error}")
         centred = parts - parts.mean(axis=0)
         spread = np.abs(centred).max(axis=0)
         top = np.argsort(-spread, kind="stable")[:_FEATURES]

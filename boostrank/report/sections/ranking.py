@@ -1,4 +1,4 @@
-"""Details of the ranking: metric by cut-off, scores by grade, and queries against another model."""
+"""Detailed analysis of the ranking by cut-off, by grade, and by query against another model."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Ranking(Result):
     """Result of `ranking`.
 
     Args:
-        depth: table of the mean metric by cut-off `k` of each ranking, with its 95% interval; empty for metrics without
+        depth: table of each ranking's mean metric by cut-off `k`, with its 95% interval; empty for metrics without
             cut-offs.
         grades: table of the 5%, 50% and 95% quantiles of the scores by grade, minus the mean of their query, over
             queries of at least two documents; empty if labels are not grades.
         against: name of the previous model, or "".
-        old_and_new: table of the metric of each query that counts, by the previous model and by this one.
+        old_and_new: table of each included query's metric, under the previous model and under this one.
     """
 
     metric: str
@@ -45,7 +45,7 @@ class Ranking(Result):
 
 
 def ranking(c: Context) -> Ranking:
-    """Analyse the ranking of a model and its baselines."""
+    """Analyse the rankings by a model and its baselines."""
     data, queries = c.data, c.data.queries
     named = {MODEL: c.scores} | ({START: c.start} if c.start is not None else {})
     family, _, cut = c.metric.partition("@")

@@ -1,10 +1,10 @@
-"""Shapes of features: accumulated local effects, and contributions of single documents.
+"""Feature shapes, shown by accumulated local effects and by contributions to single documents.
 
 Source: D. W. Apley, J. Zhu, "Visualizing the effects of predictor variables in black box supervised learning models",
-JRSS B 82 (2020), equations 15 and 16. The values of a feature are split into intervals of about equal counts. The local
-effect of a document is the change of its score from the lower to the upper end of its interval, with all other features
-fixed. The curve accumulates the mean local effects from left to right. Unlike partial dependence, it never moves a
-feature far from its own value. One pass over the trees computes the curves of all features.
+JRSS B 82 (2020), equations 15 and 16. A feature's values are split into intervals with about equal counts. The local
+effect for a document is the change of its score from the lower to the upper end of its interval, with all other
+features fixed. The curve accumulates the mean local effects from left to right. Unlike partial dependence, it never
+moves a feature far from its own value. One pass over the trees computes the curves of all features.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ _RESAMPLES = 400
 
 @dataclass(frozen=True, eq=False)
 class AleCurve:
-    """Accumulated local effects of one feature, with pointwise 95% bootstrap intervals over queries.
+    """The accumulated local effects of one feature, with pointwise 95% bootstrap intervals over queries.
 
     Categories are in the arbitrary order of their codes, so the shape of their curve has no meaning.
 
     Args:
-        edges: float64[K+1], ends of the intervals in ascending order. They are values of the data. A constant feature
-            has one edge or none.
+        edges: float64[K+1], interval ends in ascending order. They are values that occur in the data. A constant
+            feature has one edge or none.
         effect: float64[K+1], effect at each edge, centred over the documents with a value. It is linear within
             intervals, as in the authors' R package ALEPlot.
         low, high: float64[K+1], interval of `effect`.
         counts: int64[K], number of documents per interval. Intervals include their upper end, and the first interval
             also includes its lower end.
         missing: number of documents without a value.
-        missing_effect: mean change of the score when the value is removed; NaN if no value is missing.
+        missing_effect: mean change in the score when the value is removed, or NaN if no value is missing.
         query_level: whether the feature is constant within every query, so that it ranks no documents by itself.
     """
 
@@ -79,26 +79,26 @@ class AleCurve:
 
     @property
     def swing(self) -> float:
-        """Range of the curve, in score units."""
+        """The range of the curve, in score units."""
         return float(np.ptp(self.effect)) if self.effect.size else 0.0
 
     @property
     def rising(self) -> float:
-        """Fraction of the total variation that is upward, between 0 and 1, or NaN if the curve is constant."""
+        """The fraction of the total variation that is upward, between 0 and 1, or NaN if the curve is constant."""
         steps = np.diff(self.effect)
         total = float(np.abs(steps).sum())
         return float(steps[steps > 0.0].sum()) / total if total > 0.0 else float("nan")
 
     @property
     def direction(self) -> str:
-        """Direction of the curve in words. A curve rises or falls if at least 90% of its variation does."""
+        """The direction of the curve in words. A curve rises or falls if at least 90% of its variation does."""
         if np.isnan(self.rising):
             return "flat"
         return "rises" if self.rising > 0.9 else "falls" if self.rising < 0.1 else "rises and falls"
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Lowest and highest value of the feature; NaN if all values are missing."""
+        """The feature's lowest and highest value, or NaN if all values are missing."""
         return (float(self.edges[0]), float(self.edges[-1])) if self.edges.size else (float("nan"), float("nan"))
 
 
@@ -146,8 +146,8 @@ class Shapes(Result):
 
 
 def _points(found: Shapes, c: AleCurve) -> Columns:
-    """Return the edges of a curve as rows, after a row for missing values if there are any."""
-    # Row i counts the documents of the interval that ends at edge i.
+    """Return the edges of a curve as rows, preceded by a row for missing values if there are any."""
+    # Row i has the number of documents in the interval that ends at edge i.
     counts = [0, *c.counts.tolist()][: c.edges.size]
     columns: Columns = {"value": c.edges, "effect": c.effect, "low": c.low, "high": c.high, "documents": counts}
     if c.missing:
@@ -170,17 +170,17 @@ def shapes(
 
     Args:
         top: number of features to show, the first ones of `importance` or else those with the largest gain.
-        bins: number of intervals of a curve.
+        bins: number of intervals per curve.
         points: maximum number of documents in the dependence.
         documents: number of documents in the sample for curves, which consists of whole queries. None limits the work
             to about ten seconds on two cores, with at most 20,000 documents.
-        shap_documents: the same for contributions. 0 means no contributions. None limits the work to eight seconds.
+        shap_documents: the same for contributions, where 0 means none, and None limits the work to eight seconds.
     """
     model, data, seed = c.model, c.data, c.seed
     if not data.n_documents:
         raise DataError("the data has no documents")
     trees = model.trees()
-    # Use the names of the data: a booster may only number its columns.
+    # Use the feature names in the data, because a booster may only number its columns.
     columns = data.feature_names
     worth: Importance | None = c.results.get("importance")
     order = np.argsort(-trees.gain, kind="stable") if worth is None else worth.order
@@ -199,7 +199,7 @@ def shapes(
         shap_documents = max(1, _EXPLAINED // max(1, trees.count))
     dependence, explained = _dependence(c, chosen, shap_documents, points, notes)
     first = {name: i for i, name in enumerate(chosen)}
-    # Name categories by the data's column names.
+    # Look up category names by the data's column names.
     known = zip(columns, map(model.categories.get, model.feature_names), strict=True)
     categories = {name: tuple(map(str, one.values or ())) for name, one in known if one is not None}
     return Shapes(
@@ -218,7 +218,7 @@ def shapes(
 def _dependence(
     c: Context, chosen: Sequence[str], documents: int, points: int, notes: list[str]
 ) -> tuple[Columns, int]:
-    """Return the dependence of some features and the size of its sample."""
+    """Return the dependence for some features, and the number of sampled documents."""
     if not documents or not chosen:
         return {}, 0
     data = c.data
@@ -251,7 +251,7 @@ def _parts(found: Shapes) -> dict[str, Any]:
 
 
 def _chart(found: Shapes, number: int, curve: AleCurve, points: Any) -> Chart:
-    """Draw a curve and the documents around it. Documents without a value are at the left."""
+    """Draw a curve and the documents around it, with documents without a value on the left."""
     feature, nominal = curve.feature, curve.feature in found.categories
     frame = pandas().DataFrame(_points(found, curve)).drop(columns="feature").assign(kind="curve")
     documents = points.rename(columns={"part": "effect"})[["value", "effect"]].assign(kind="document")
@@ -365,7 +365,7 @@ def accumulated_local_effects(
 
 
 def _ends(present: Float64Array, bins: int) -> Float64Array:
-    """Return the ends of intervals: values frequent enough to fill an interval, and quantiles of the other values."""
+    """Return the interval ends: values that are frequent enough to fill an interval, and quantiles of the others."""
     values, counts = np.unique(present, return_counts=True)
     if values.size <= bins + 1:
         return values
@@ -419,12 +419,12 @@ def _walk(
 
 
 def _means(sums: Float64Array, counts: Float64Array, instead: Float64Array | float) -> Float64Array:
-    """Return sums / counts, or `instead` where the count is 0."""
+    """Return `sums / counts`, or `instead` where the count is 0."""
     return np.asarray(np.where(counts > 0.0, sums / np.maximum(counts, 1.0), instead))
 
 
 def _accumulated(means: Float64Array, counts: Float64Array) -> Float64Array:
-    """Accumulate mean local effects, float64[r, K], to centred curves, float64[r, K+1]."""
+    """Accumulate mean local effects, float64[r, K], into centred curves, float64[r, K+1]."""
     curve = np.concatenate([np.zeros((means.shape[0], 1)), np.cumsum(means, axis=1)], axis=1)
     middle = (curve[:, 1:] + curve[:, :-1]) / 2.0
     return np.asarray(curve - (middle * counts).sum(axis=1, keepdims=True) / np.maximum(counts.sum(axis=1), 1)[:, None])

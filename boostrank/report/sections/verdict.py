@@ -1,4 +1,4 @@
-"""Verdict on a ranker: metrics with intervals, compared with untrained rankings and a previous model.
+"""Verdict on a ranker, whose metrics are compared with those of untrained rankings and a previous model.
 
 All rankings are measured on the same queries, so leads are means of paired differences.
 """
@@ -30,20 +30,20 @@ from boostrank.report.segments import FEWEST_FOR_INTERVAL, NEGLIGIBLE, TIE, amou
 MODEL, SINGLE = "the model", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"
 
-# Limit on the values by which half of the queries chooses a feature (50 MB in float32, a few seconds).
+# Limit on the number of values from which one half chooses a feature (50 MB in float32, a few seconds).
 _VALUES_TO_CHOOSE_BY = 12_500_000
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One metric of one ranking.
+    """One metric for one ranking.
 
     Args:
         value, low, high: mean over queries and its 95% interval.
-        lead, lead_low, lead_high: mean of the paired differences, model minus this ranking, and its interval; NaN for
-            the model itself.
-        better, worse: numbers of queries that the model ranks better and worse; 0 for the model itself.
+        lead, lead_low, lead_high: mean of the paired differences, model minus this ranking, and its interval, or NaN
+            for the model itself.
+        better, worse: numbers of queries that the model ranks better and worse, or 0 for the model itself.
     """
 
     metric: str
@@ -60,7 +60,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The model or a baseline, with its standings by metric."""
+    """The model or a baseline, with its standing in each metric."""
 
     name: str
     about: str
@@ -72,12 +72,12 @@ class Verdict(Result):
     """Result of `verdict`.
 
     Args:
-        metric: headline metric, the largest cut-off of the first metric.
-        ties: effect of the order of tied documents on the headline metric.
-        per_query: values of the model by metric, float64[Q]; NaN where a query does not count.
-        queries, documents: size of the data.
-        empty: number of queries without a relevant document. The conventions determine whether they count.
-        matters: difference that exceeds the noise of training by metric, if it was measured.
+        metric: headline metric, which is the first metric at its largest cut-off.
+        ties: how the order of tied documents affects the headline metric.
+        per_query: the model's values by metric, float64[Q], with NaN for excluded queries.
+        queries, documents: numbers of queries and documents in the data.
+        empty: number of queries without a relevant document. The conventions determine whether they are included.
+        matters: difference that exceeds training noise by metric, if it was measured.
     """
 
     metric: str
@@ -107,18 +107,18 @@ class Verdict(Result):
 
     @property
     def headline(self) -> Standing:
-        """Standing of the model by the headline metric."""
+        """The model's standing in the headline metric."""
         return self.model.standings[self.metric]
 
     def doubt(self, standing: Standing) -> str:
-        """Return why a lead may mean nothing, or "" if it exceeds chance and the noise of training."""
+        """Return why a lead may mean nothing, or "" if it exceeds chance and training noise."""
         if not (standing.lead_low > 0.0 or standing.lead_high < 0.0):
             return "not significant"
         small = abs(standing.lead) < self.matters.get(standing.metric, 0.0)
         return "within the noise of training" if small else ""
 
     def trees_sentence(self) -> str:
-        """Describe the lead over the linear start. Without a start, say if the model does not beat a random order."""
+        """Describe the lead over the linear start, or without one, warn if the model does not beat a random order."""
         base = self.baseline(START) or self.baseline(RANDOM)
         if base is None:
             return ""
@@ -162,7 +162,7 @@ def verdict(c: Context) -> Verdict:
         rankings.append((START, "the model without its trees", bound.per_query(c.start)))
     chosen = single_feature(c)
     if chosen is None:
-        notes.append("There is no single-feature baseline: too few queries count to choose a feature on half of them.")
+        notes.append("There is no single-feature baseline: half of the queries are too few to choose a feature.")
     else:
         rankings.append((SINGLE, chosen.words, bound.per_query(chosen.scores)))
     # With equal scores, the mean over tied orders is the mean of a random order.
@@ -174,9 +174,9 @@ def verdict(c: Context) -> Verdict:
     standings = _standings(bound.names, [own, *(values for _, _, values in rankings)], data, c.seed)
     counted = standings[0][first].queries
     if counted < len(data.queries) and rules.empty_for(first.partition("@")[0]) == "exclude":
-        notes.append(f"{len(data.queries) - counted:,} of {len(data.queries):,} queries do not count in {first}.")
+        notes.append(f"{len(data.queries) - counted:,} of {len(data.queries):,} queries are excluded from {first}.")
 
-    # Measure the effect of ties on the headline, and count the queries without a relevant document.
+    # Measure the effect of ties on the headline metric, and count the queries without a relevant document.
     where_relevant = replace(rules, ties="expected", empty="exclude", empty_of=(), single="count")
     empty = c.bound([first], where_relevant, partial=True).per_query(c.scores)[first]
     tied = tied_documents(data.labels, c.scores, data.queries, score_type=rules.score_type)
@@ -202,7 +202,7 @@ def verdict(c: Context) -> Verdict:
 def _standings(
     names: Sequence[str], rankings: Sequence[Mapping[str, Float64Array]], data: RankingDataset, seed: int
 ) -> list[dict[str, Standing]]:
-    """Return the standings of each ranking by metric. The first ranking is the model."""
+    """Return the standing of each ranking in each metric. The first ranking is the model."""
     values = np.column_stack([r[name] for r in rankings for name in names])
     leads = np.column_stack([rankings[0][name] - r[name] for r in rankings[1:] for name in names])
     weights = data.queries.each_weight
@@ -218,11 +218,11 @@ def _standings(
 
 @dataclass(frozen=True, eq=False)
 class SingleFeature:
-    """A ranking by one feature per half of the queries.
+    """A ranking that sorts each half of the queries by one feature.
 
     Args:
         names: features that the two halves chose for each other.
-        signs: 1.0 for each feature whose higher values are better, else -1.0.
+        signs: 1.0 for each feature whose higher values are better, and -1.0 for the others.
         scores: float64[N].
     """
 
@@ -232,7 +232,7 @@ class SingleFeature:
 
     @property
     def words(self) -> str:
-        """Description of the features."""
+        """A description of the chosen features."""
         better = ("higher" if sign > 0 else "lower" for sign in self.signs)
         first, second = (f"{name}, {word} is better" for name, word in zip(self.names, better, strict=True))
         return first if first == second else f"{first}, or {second}: the two halves choose different features"
@@ -244,7 +244,7 @@ def single_feature(c: Context) -> SingleFeature | None:
     Missing values rank last in either direction. On large data, the choice uses a sample of each half.
 
     Returns:
-        The ranking, or None if a half has no query that counts or if there is no feature.
+        The ranking, or None if a half has no included query or if there is no feature.
     """
     data = c.data
     count = len(data.queries)
@@ -277,7 +277,7 @@ def single_feature(c: Context) -> SingleFeature | None:
 def _choose(
     data: RankingDataset, metric: str, conventions: Conventions, threads: int | None
 ) -> tuple[int, float] | None:
-    """Return the column and the sign with the best metric, or None if no query counts."""
+    """Return the column and the sign with the best metric, or None if all queries are excluded."""
     try:
         bound = BoundMetrics([metric], data.labels, data.queries, replace(conventions, ties="expected"), threads)
     except DataError:
