@@ -108,7 +108,7 @@ class Metric:
             ParameterError: the metric has several cut-offs, which require `boostrank.metric.evaluate`.
         """
         if len(self.cutoffs) > 1:
-            raise ParameterError(f"{self} has several cut-offs: use boostrank.metric.evaluate, with one result each")
+            raise ParameterError(f"{self} has several cut-offs; use boostrank.metric.evaluate to measure all of them")
         results = evaluate(self, labels, scores, queries, conventions, docnos=docnos, threads=threads, seed=seed)
         return results[self.names[0]]
 
@@ -222,16 +222,16 @@ class BoundMetrics:
         y = _writable(as_numbers(labels, "labels"))
         self.queries = queries = QueryIndex.of(queries, y.size)
         if y.shape != (queries.n_documents,):
-            raise DataError(f"{y.size} labels but queries that cover {queries.n_documents} documents")
+            raise DataError(f"there are {y.size} labels, but the queries cover {queries.n_documents} documents")
         self._rows: Int64Array | None = None  # row order that breaks ties, if it is not the input order
         if self.conventions.ties == "docno":  # by query, then by descending name, as trec_eval does
             if docnos is None:
-                raise ParameterError("ties='docno' sorts tied documents by name: pass docnos=, or choose other ties")
+                raise ParameterError("ties='docno' sorts tied documents by name; pass docnos, or choose other ties")
             names = np.array([str(name).encode() for name in docnos], dtype=object)
             if names.size != queries.n_documents:
-                raise DataError(f"{names.size} document names for {queries.n_documents} documents")
+                raise DataError(f"there are {names.size} document names for {queries.n_documents} documents")
             if names.size and (unnamed := np.flatnonzero(names == b"")).size:
-                raise queries.row_error(int(unnamed[0]), "has no name; ties='docno' sorts tied documents by name")
+                raise queries.row_error(int(unnamed[0]), "has no name, but ties='docno' sorts tied documents by name")
             rank = np.unique(names, return_inverse=True)[1] if names.size else np.zeros(0, np.int64)
             self._rows = np.lexsort((-rank, queries.of_rows())).astype(np.int64)
         self._labels, self._partial, self._judged = y, partial, judged
@@ -267,8 +267,8 @@ class BoundMetrics:
             counted &= queries.sizes != 1
         if not counted.any() and not self._partial:
             raise DataError(
-                f"{metric}: none of the {len(queries)} queries counts ({int(empty.sum())} have no relevant document, "
-                f"{int((queries.sizes == 1).sum())} have one document); conventions: {conventions.describe()}"
+                f"{metric}: none of the {len(queries)} queries is included ({int(empty.sum())} have no relevant "
+                f"document, {int((queries.sizes == 1).sum())} have one document); conventions: {conventions.describe()}"
             )
         weights = np.where(counted, 1.0 if queries.weights is None else queries.weights, 0.0)
         divisors = spec.divisors(pool, ptr, cutoffs, conventions)
@@ -328,12 +328,12 @@ class BoundMetrics:
         with np.errstate(over="ignore"):
             s = _writable(as_numbers(scores, "scores").astype(self.conventions.score_type, copy=False))
         if s.shape != self._labels.shape:
-            raise DataError(f"{s.size} scores for {self._labels.size} documents")
+            raise DataError(f"there are {s.size} scores for {self._labels.size} documents")
         bad = np.flatnonzero(~np.isfinite(s))
         if bad.size:
             row = int(bad[0])
             qid = self.queries.qid[self.queries.of_row(row)]
-            raise DataError(f"score of row {row} (query {qid}) is {s[row]}: only finite scores can be ranked")
+            raise DataError(f"the score of row {row} (query {qid}) is {s[row]}, but only finite scores can be ranked")
         if self._rows is not None:
             s = s[self._rows]
         work, ties = [bound.work for bound in self._bound], TIES[self.conventions.ties]

@@ -422,7 +422,7 @@ class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, 
         known = {}
         for name, one in declared(type(self)).items():
             if name in found and not one.params:
-                raise ParameterError(f"{name!r} is not a parameter of the engine: pass {one.spelled} separately")
+                raise ParameterError(f"{name!r} is not a parameter of the engine; pass {one.spelled} separately")
             if not one.params or name == "rounds":
                 continue
             known[one.params[0]] = one
@@ -432,7 +432,7 @@ class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, 
         for name, value in given.items():
             for alias in known[name].params if name in known else (name,):
                 if alias in found:
-                    raise ParameterError(f"{alias} is given twice: by --param, and by its own option")
+                    raise ParameterError(f"{alias} is given twice, by --param and by its own option")
             found[name] = value
         return found
 

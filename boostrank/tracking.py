@@ -150,7 +150,7 @@ class OptunaPruning(_Callback):
         study = getattr(self._trial, "study", None)
         if study is not None and (study.direction == self._maximize) != bool(found[3]):
             raise ParameterError(
-                f"for {found[1]}, {'higher' if found[3] else 'lower'} is better: use "
+                f"for {found[1]}, {'higher' if found[3] else 'lower'} is better; use "
                 f"optuna.create_study(direction={'maximize' if found[3] else 'minimize'!r})"
             )
         step = env.iteration + 1
@@ -171,7 +171,7 @@ class Wandb(_Callback):
 
     def __init__(self, run: Any) -> None:
         if not callable(getattr(run, "log", None)):
-            raise ParameterError(f"Wandb takes an object with .log(values, step=), not {type(run).__name__}")
+            raise ParameterError(f"Wandb needs an object with .log(values, step=), but got {type(run).__name__}")
         self._run = run
 
     def __call__(self, env: Any) -> None:

@@ -125,14 +125,14 @@ def _print_noise(found: NoiseReport) -> None:
         print_table(rows)
         click.echo()
     idle = [
-        f"{source}: no differences with these settings, so fewer trainings."
+        f"{source}: these settings cause no differences, so fewer models were trained."
         for source, values in found.values.items()
         if not any(found.spread(source, one).sd for one in values)
     ]
     bounds = ", ".join(f"{found.matters(name):.4f} in {name}" for name in found.first)
     texts = (
         f"Two single trainings on these data may differ by up to {bounds} by chance.",
-        "matters from: chance alone of this kind gives a larger difference of two trainings once in twenty times.",
+        "matters from: two trainings differ by more through this kind of chance alone once in twenty times.",
         "validation queries: the variation with other validation queries. Rankers measured on the same queries share "
         "it; boostrank evaluate compares them query by query.",
         *idle,

@@ -133,7 +133,7 @@ def _summary(found: TuningResult, output: str) -> list[str]:
         f"exceeds {found.matters:.4f} once in twenty times"
     ]
     if found.best is None or found.gain is None:
-        lines.append(f"nothing better in {len(found.trials)} trials")
+        lines.append(f"none of {len(found.trials)} trials is better")
     else:
         gain = found.gain
         lines.append(
@@ -142,7 +142,7 @@ def _summary(found: TuningResult, output: str) -> list[str]:
             "queries that the search did not use"
         )
         if gain.mean < found.matters:
-            lines.append("another seed or row order could gain as much: no evidence that the parameters are better")
+            lines.append("another seed or row order could gain as much, so the parameters are not proved to be better")
     lines.append(f"{output}: boostrank train TRAIN{'' if found.folds else ' --valid VALID'} --config {output} -m MODEL")
     return lines
 

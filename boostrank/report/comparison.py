@@ -273,7 +273,7 @@ def compare(
     have = {name for metric in context.metrics for name in metric.names}
     extra = dict.fromkeys(c.metric for c in conditions if c.metric not in have)
     if top < 1:
-        raise ParameterError(f"top={top} must be at least 1")
+        raise ParameterError(f"top must be at least 1, but got {top}")
     bound = context.bound([*context.metrics, *map(Metric.parse, extra)])
     check_in_step(old=old, new=new)
     # Compute the values of each query, the overall differences, and the differences by segment.

@@ -318,7 +318,7 @@ def find_conventions(
         number = Decimal("nan")
     exponent = number.as_tuple().exponent
     if isinstance(exponent, str) or not -300 < exponent < 300:
-        raise ParameterError(f"target {target!r} is not a number")
+        raise ParameterError(f"the target must be a number, but got {target!r}")
     slack = 0.5 * 10.0**exponent * (1.0 + 1e-9)  # half a unit of its last digit
     start = Conventions.of(base).without_names
     y = np.asarray(labels, dtype=np.float64)

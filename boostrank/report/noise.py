@@ -138,13 +138,13 @@ def measure_noise(
     """
     started = time.perf_counter()
     if runs < FEWEST_RUNS:
-        raise ParameterError(f"runs={runs} must be at least {FEWEST_RUNS} to estimate a standard deviation")
+        raise ParameterError(f"runs must be at least {FEWEST_RUNS} to estimate a standard deviation, but got {runs}")
     if train_set.on_disk:
         raise DataError("measure_noise reorders rows in memory, but the rows of train_set are on disk")
     options = TrainOptions(params=dict(params or {}), rounds=num_boost_round, backend=backend, conventions=conventions)
     plan = resolve(options, train_set, [("valid_0", valid_set.like(train_set))])
     if not plan.settings.metrics:
-        raise ParameterError("params has no metric; add one, such as metric='ndcg'")
+        raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")
     valid, train_set, threads = plan.others[0], plan.train_set, plan.settings.threads
     metrics = BoundMetrics(plan.settings.metrics, valid.labels, valid.queries, plan.rules, threads)
     plan = plan if plan.settings.stopping_rounds else replace(plan, valid=())

@@ -106,14 +106,14 @@ class ParetoFront(Result):
         label, goal, _ = self.names
         free = self.free
         if free is None:
-            return f"No mix surely gains {goal} without surely losing {label}: the chart shows the cost of each."
+            return f"No mix surely gains {goal} without surely losing {label}. The chart shows the cost of each mix."
         one, other = free.differences[label], free.differences[goal]
-        text = f"Mix {free.share:g} wins {_signed(other)} of {goal} and "
+        text = f"Mix {free.share:g} improves {goal} by {_signed(other)} and "
         if one.low > 0.0:
-            text += f"{_signed(one)} of {label}: better by both."
+            text += f"{label} by {_signed(one)}, so it is better by both."
         else:
-            text += f"changes {label} by {_signed(one)}: a loss of up to {-one.low:.4f} remains possible."
-        return f"{text} It has the largest share of the goal without a sure loss: measure it on other queries."
+            text += f"changes {label} by {_signed(one)}, so a loss of up to {-one.low:.4f} remains possible."
+        return f"{text} It has the largest share of the goal without a sure loss. Measure it on other queries."
 
     def to_html(self, data: str = "") -> str:
         """Return a self-contained HTML page that names the data. This needs the extra `report`."""
@@ -170,14 +170,14 @@ def pareto(
     started = time.perf_counter()
     shares = sorted({0.0, *(float(share) for share in mixes)})
     if not all(0.0 <= share <= 1.0 for share in shares) or len(shares) < 2:
-        raise ParameterError(f"mixes={list(mixes)}: shares of the goal must be above 0 and at most 1")
+        raise ParameterError(f"mixes must be shares of the goal above 0 and at most 1, but got {list(mixes)}")
     called = goal if isinstance(goal, str) else "goal"
     if isinstance(goal, Mapping):
         ((called, goal),) = goal.items()
     goals = _values(train_set, goal)
     held_out_goals = None if valid_set is None else _values(valid_set, goal if isinstance(goal, str) else valid_goal)
     if train_set.on_disk:
-        raise DataError("pareto needs rows in memory, but these are on disk")
+        raise DataError("pareto needs rows in memory, but the rows of train_set are on disk")
     folds = options.pop("folds", FOLDS)
     training = TrainOptions(params=dict(params or {}), rounds=num_boost_round, **options)
     valid = [] if valid_set is None else [("valid_0", valid_set.like(train_set))]

@@ -43,7 +43,7 @@ class Ranker:
         data = data if model is None else data.only(model.feature_names)
         scores = np.asarray(given if model is None else model.predict(data, threads=threads), dtype=np.float64)
         if scores.shape != (data.n_documents,):
-            raise DataError(f"{name}: the scores have the shape {scores.shape}, not ({data.n_documents},)")
+            raise DataError(f"{name}: the scores must have the shape ({data.n_documents},), but got {scores.shape}")
         return cls(name, data.in_row_order(scores), model, data)
 
 

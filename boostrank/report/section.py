@@ -94,7 +94,7 @@ class Context:
             raise ParameterError("metrics is empty; pass a metric, such as ndcg@10")
         self.metric = first
         if self.documents is not None and self.documents < 0:
-            raise ParameterError(f"documents={self.documents} must be at least 0")
+            raise ParameterError(f"documents must be at least 0, but got {self.documents}")
 
     @cached_property
     def rules(self) -> Conventions:

@@ -129,8 +129,8 @@ def test_without_a_relevant_document_it_says_so_where_nothing_can_be_told(model:
     (tmp_path / "data.txt").write_text("".join(f"0 qid:{i // 3} 1:{i}\n" for i in range(30)))
     result = invoke("report", model, tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1)
     assert result.exit_code == 0, result.stderr
-    assert "no verdict: ndcg@1,3,5,10: none of the 10 queries counts" in result.stderr
-    assert "none of the 10 queries counts" in (tmp_path / "page.html").read_text()
+    assert "no verdict: ndcg@1,3,5,10: none of the 10 queries is included" in result.stderr
+    assert "none of the 10 queries is included" in (tmp_path / "page.html").read_text()
 
 
 def test_what_is_wrong_is_said_before_the_work(model: Path, data: Path, tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_a_score_that_is_not_finite_is_refused_with_its_row_and_query(bad: float
 
 def test_lengths_that_differ_are_refused() -> None:
     index = QueryIndex.from_sizes([2, 1])
-    with pytest.raises(DataError, match="2 labels but queries that cover 3 documents"):
+    with pytest.raises(DataError, match="the queries cover 3 documents"):
         evaluate("ndcg", [1, 0], [1.0, 2.0, 3.0], index)
     with pytest.raises(DataError, match="2 scores for 3 documents"):
         evaluate("ndcg", [1, 0, 1], [1.0, 2.0], index)

@@ -157,15 +157,16 @@ def test_the_free_mix_has_most_of_the_goal_without_a_sure_loss() -> None:
     assert found.share == 0.2
     none = _front(unsure_win, sure_loss)
     assert none.free is None
-    assert none.verdict().startswith("No mix surely gains goal without surely losing label:")
+    assert none.verdict().startswith("No mix surely gains goal without surely losing label.")
 
 
 def test_the_verdict_says_what_the_interval_of_the_label_allows() -> None:
     both = _front((0.55, (0.048, 0.0536), 0.7, (0.1, 0.3))).verdict()
-    assert "wins +0.2000 [+0.1000, +0.3000] of goal and +0.0500 [+0.0480, +0.0536] of label: better by both." in both
+    assert "improves goal by +0.2000 [+0.1000, +0.3000] and label by +0.0500 [+0.0480, +0.0536]" in both
+    assert "better by both" in both
     assert "remains possible" not in both
     unsure = _front((0.48, (-0.0512, 0.01), 0.7, (0.1, 0.3))).verdict()
-    assert "changes label by -0.0200 [-0.0512, +0.0100]: a loss of up to 0.0512 remains possible." in unsure
+    assert "changes label by -0.0200 [-0.0512, +0.0100], so a loss of up to 0.0512 remains possible." in unsure
     assert "better by both" not in unsure
 
 

@@ -136,7 +136,7 @@ def test_names_that_order_tied_documents_are_asked_for_where_they_matter(
     assert told.verdict is not None
     assert told.verdict.conventions.ties == "docno"
     assert told.learning is not None
-    with pytest.raises(ParameterError, match="pass docnos="):
+    with pytest.raises(ParameterError, match="pass docnos"):
         report(model, data, "ndcg@10", conventions="trec", only=QUICK, threads=1)
 
 

@@ -51,5 +51,5 @@ def test_conventions_that_cannot_matter_are_not_varied() -> None:
 
 @pytest.mark.parametrize("target", ["0.8o", "nan", ""])
 def test_a_target_is_a_number(target: str) -> None:
-    with pytest.raises(ParameterError, match="is not a number"):
+    with pytest.raises(ParameterError, match="must be a number"):
         find_conventions(target, LABELS, SCORES, QUERIES)

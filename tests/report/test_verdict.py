@@ -198,7 +198,7 @@ def test_what_cannot_be_told_is_said() -> None:
     assert np.isnan(found.headline.low)
     assert found.baseline("the best single feature") is None
     assert "too few" in found.notes[0]
-    with pytest.raises(DataError, match="none of the 1 queries counts"):
+    with pytest.raises(DataError, match="none of the 1 queries is included"):
         verdict(np.zeros(1), RankingDataset(np.ones((1, 2), np.float32), np.zeros(1), QueryIndex.from_sizes([1])))
     with pytest.raises(ParameterError, match="metrics"):
         verdict(np.zeros(1), one, [])

@@ -92,9 +92,9 @@ class Learning(Result):
         text = f"{rounds[at]:,} of {self.total:,} rounds{'' if at else f' ({self.begins})'} "
         text += f"{self._change(at)} of {self.metric}"
         if at == sure:
-            text += f"; from there on, every 95% interval excludes a loss of {self.negligible:g}."
+            text += f"; beyond that, every 95% interval excludes a loss of {self.negligible:g}."
         elif at == guess:
-            text += f": the mean loss is below {self.negligible:g}, but these queries are too few to be sure."
+            text += f". The mean loss is below {self.negligible:g}, but these queries are too few to be sure."
         else:
             text = f"Every round counts: {text}."
         better = np.flatnonzero(self.prefixes["lost_high"][:-1] < -self.negligible)
