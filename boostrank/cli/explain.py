@@ -192,7 +192,7 @@ def _print_why(found: Why, top: int, width: int) -> None:
 
 
 def _print_parts(found: Why, top: int, width: int) -> None:
-    click.echo("\ncontribution of each feature to the score of A minus that of B (TreeSHAP)")
+    click.echo("\nfeature contributions to A's score minus those to B's score (TreeSHAP)")
     rows = [row for row in found.rows() if row["part"] != 0.0]
     table = [["feature", "A", "B", "A - B"]]
     table += [
@@ -222,10 +222,10 @@ def _bar(share: float, room: int) -> str:
 def _print_changes(found: Why, top: int) -> None:
     click.echo()
     if found.smallest is None:
-        click.echo(f"no change of one feature swaps A and B ({found.tried:,} values tried)")
+        click.echo(f"no change to one feature swaps A and B ({found.tried:,} values tried)")
     else:
         of = f"{found.sampled:,} documents"
-        click.echo(f"smallest changes of one feature that swap A and B; size: the share of {of} in between")
+        click.echo(f"smallest changes to one feature that swap A and B, where size is the share of {of} in between")
         table = [["feature", "of", "now", "then", "size"]]
         table += [
             [

@@ -191,7 +191,7 @@ def why(
         model: a boostrank, LightGBM or XGBoost model, or its file.
         data: data that contain the query. The other queries show which values are common.
         a, b: documents, given by rank (`@3` or 3), by data row (`row:17`), or by name (`name:D7` or `D7`).
-        threads: number of threads; None means every available core.
+        threads: number of threads, or None for every available core.
         seed: seed for sampling queries if there are more than 100,000 documents.
 
     Raises:

@@ -151,7 +151,7 @@ def pareto(
     """Train a ranker for each mix of the label gain and a second goal, and measure it by both.
 
     Args:
-        params: as for `boostrank.train`, without early stopping; `gain` is the label gain.
+        params: parameters as for `boostrank.train`, without early stopping. `gain` is the label gain.
         train_set: data set with features in memory.
         goal: an expression over features, such as "margin", or non-negative values, float[N], one per row of
             `train_set`. A mapping {name: values} names the goal in gain expressions and results.
@@ -161,8 +161,8 @@ def pareto(
         mixes: shares of the goal, between 0 and 1. The share 0 is always added.
         k: cut-off for all metrics.
         progress: function called after each mix.
-        options: backend and start as for `boostrank.train`; conventions of the metric by the label, which the metric by
-            the goal uses with a linear gain; folds without `valid_set`, 5 by default.
+        options: backend and start as for `boostrank.train`, conventions for the metric by the label, which the metric
+            by the goal uses with a linear gain, and folds without `valid_set`, 5 by default.
 
     Raises:
         InputError: as for `boostrank.train`, or a goal that is all 0, negative or not finite, or labels without gain.

@@ -82,14 +82,14 @@ class Result:
 
     Attributes:
         TABLES: functions by table name that return a table, given the result. The first table is the default.
-        HIDDEN: names of the fields and tables that JSON data omits.
+        HIDDEN: names of the fields and tables that are omitted from JSON data.
     """
 
     TABLES: ClassVar[Mapping[str, Callable[[Any], Columns]]] = {}
     HIDDEN: ClassVar[tuple[str, ...]] = ()
 
     def columns(self, what: str = "") -> Columns:
-        """Return a table as columns; "" means the first of `TABLES`.
+        """Return a table as columns, by default the first table in `TABLES`.
 
         Raises:
             ParameterError: there is no such table.

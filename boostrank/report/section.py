@@ -98,12 +98,12 @@ class Context:
 
     @cached_property
     def rules(self) -> Conventions:
-        """Conventions of the metrics, resolved for the labels of the data."""
+        """The metric conventions, resolved for the labels in the data."""
         return Conventions.of(self.conventions).over(self.data.labels)
 
     @cached_property
     def scores(self) -> Float64Array:
-        """Scores of the model, float64[N], in row order."""
+        """The model's scores, float64[N], in row order."""
         # Reuse the scores of `learning`: that saves 40 s for 1,000,000 documents and 400 trees.
         for result in self.results.values():
             known: Float64Array | None = getattr(result, "scores", None)
@@ -113,7 +113,7 @@ class Context:
 
     @cached_property
     def start(self) -> Float64Array | None:
-        """Scores of the linear start, float64[N], in row order; None without a start that can be walked."""
+        """The scores of the linear start, float64[N], in row order, or None without a start that can be walked."""
         trees = self.model.trees()
         if trees.forest is None or trees.forest.start is None or not trees.count:
             return None
@@ -122,14 +122,14 @@ class Context:
         return np.concatenate(over_blocks(lambda _, documents: walker.scores(rows[documents]), rows, self.workers))
 
     def bound(self, metrics: Any, rules: Conventions | None = None, **more: Any) -> BoundMetrics:
-        """Bind metrics to the data, by default under `rules`."""
+        """Bind metrics to the data, by default with the conventions in `rules`."""
         data = self.data
         names = data.document_names
         return BoundMetrics(metrics, data.labels, data.queries, rules or self.rules, self.threads, docnos=names, **more)
 
     @property
     def negligible(self) -> float:
-        """Largest negligible difference of the metric."""
+        """The largest negligible difference in the metric."""
         return (self.matters or {}).get(self.metric) or NEGLIGIBLE
 
 
@@ -165,13 +165,13 @@ def read_matters(path: str) -> dict[str, float]:
 
 @dataclass(frozen=True, eq=False)
 class PageSection:
-    """A section of a page.
+    """A section on a page.
 
     Args:
         name: name that is unique on the page.
         short: name in the navigation, or "" for the title.
         brief: one or two sentences for the top of the page.
-        drawn: charts and tables of the section.
+        drawn: charts and tables in the section.
     """
 
     name: str
@@ -184,7 +184,7 @@ class PageSection:
 
 @dataclass(frozen=True)
 class Section:
-    """Declaration of a section. Each module in `boostrank.report.sections` has one as `SPEC`.
+    """The declaration of a section. Each module in `boostrank.report.sections` declares one as `SPEC`.
 
     The template `templates/NAME.html` has a block `body` and may have a block `brief` with one or two sentences for the
     top of the page. Its variables are the result, `found`, and the values of `parts`. `draw(chart, title, about)` and
@@ -213,7 +213,7 @@ class Section:
     applies: Callable[[Context], bool] = lambda c: True
 
     def on_page(self, found: Any) -> PageSection:
-        """Render a result as a section of the page."""
+        """Render a result as a page section."""
         drawn: list[Any] = []
         values = {"found": found, **self.parts(found)}
         body, brief = (
@@ -228,8 +228,8 @@ def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
     Args:
         title: plain text, possibly untrusted.
         sections: sections in order. A page with several sections has a navigation.
-        more: `summary`, markup above the sections; `heading`, the title as markup; `drawn`, charts and tables of the
-            summary.
+        more: `summary`, markup above the sections, `heading`, the title as markup, and `drawn`, the summary's charts
+            and tables.
     """
     drawn = [*more.pop("drawn", ()), *(part for section in sections for part in section.drawn)]
     taken = [section.name for section in sections] + [part.name for part in drawn]

@@ -43,7 +43,7 @@ class Against:
 
     @property
     def verdict(self) -> str:
-        """ "better", "worse" or "unclear"; "" without a result."""
+        """The verdict "better", "worse" or "unclear", or "" without a result."""
         return "" if self.gate is None else look_of(self.gate.difference.low, self.gate.difference.high) or "unclear"
 
 

@@ -110,8 +110,8 @@ class Importance(Result):
         p_holm: float64[d], Holm-adjusted p-values for a zero loss (Student's t over queries), or NaN for query-level
             and unused features.
         gain, splits: float64[d] and int64[d], total gain and number of splits in the trees.
-        shap: float64[d], mean over queries of the mean absolute contribution, centred within queries; NaN if the engine
-            has no contributions.
+        shap: float64[d], mean over queries of the mean absolute contribution, centred within queries, or NaN if the
+            engine has none.
         verdicts: d keys of `VERDICTS`.
         groups: effects of the requested groups.
         clusters: effects of the features that rank documents alike.
@@ -159,7 +159,7 @@ class Importance(Result):
         return np.lexsort((-self.gain, -self.loss, unused)).astype(np.int64)
 
     def named(self, verdict: str) -> tuple[str, ...]:
-        """Return the features with a verdict."""
+        """Return the features that have a given verdict."""
         return tuple(n for n, v in zip(self.feature_names, self.verdicts, strict=True) if v == verdict)
 
     def _columns(self) -> Columns:

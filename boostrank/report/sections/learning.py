@@ -45,7 +45,7 @@ class Learning(Result):
             metric of the first rounds, with its 95% interval. `lost` is the mean of the whole model's metric minus that
             of the first rounds, with its pointwise paired interval. Errors of neighbouring points are correlated.
         queries, documents: numbers of queries and documents in the sample.
-        history: table of the metrics that the training recorded in each round; empty without a record.
+        history: table of the metrics that the training recorded in each round, which is empty without a record.
         best_rounds: number of rounds that prediction uses.
         trained_rounds: number of rounds in the training, or None if unknown.
         negligible: largest negligible loss.

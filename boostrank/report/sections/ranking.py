@@ -28,8 +28,8 @@ class Ranking(Result):
     Args:
         depth: table of each ranking's mean metric by cut-off `k`, with its 95% interval; empty for metrics without
             cut-offs.
-        grades: table of the 5%, 50% and 95% quantiles of the scores by grade, minus the mean of their query, over
-            queries of at least two documents; empty if labels are not grades.
+        grades: table of the 5%, 50% and 95% quantiles of the scores by grade, minus their query's mean, over queries
+            with at least two documents; empty if labels are not grades.
         against: name of the previous model, or "".
         old_and_new: table of each included query's metric, under the previous model and under this one.
     """
