@@ -192,7 +192,7 @@ def _print_why(found: Why, top: int, width: int) -> None:
 
 
 def _print_parts(found: Why, top: int, width: int) -> None:
-    click.echo("\nfeature contributions to A's score minus those to B's score (TreeSHAP)")
+    click.echo("\ncontributions to A's score minus contributions to B's score (TreeSHAP)")
     rows = [row for row in found.rows() if row["part"] != 0.0]
     table = [["feature", "A", "B", "A - B"]]
     table += [

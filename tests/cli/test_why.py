@@ -69,7 +69,7 @@ def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_pa
     (tmp_path / "two.txt").write_text("\n".join(lines) + "\n")
     result = invoke("why", model, tmp_path / "two.txt", 7, 1, 2)
     assert result.exit_code == 0, result.stderr
-    assert "A is above B by the order of rows" in result.stdout
+    assert "A is above B by row order" in result.stdout
     assert "A  row 1" in result.stdout
 
 

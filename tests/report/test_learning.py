@@ -191,7 +191,7 @@ def test_the_summary_says_how_many_rounds_are_enough() -> None:
     sure = summary_of([0.2, 0.05, 0.0004, 0.0002, 0.0], 0.0003)
     assert sure.startswith("20 of 40 rounds lose 0.0004 [0.0001, 0.0007] of ndcg@10; beyond that, every 95%")
     few = summary_of([0.2, 0.05, 0.0004, 0.0002, 0.0], 0.01)
-    assert few.startswith("20 of 40 rounds lose 0.0004 [-0.0096, 0.0104] of ndcg@10: the mean loss is below 0.001")
+    assert few.startswith("20 of 40 rounds lose 0.0004 [-0.0096, 0.0104] of ndcg@10. The mean loss is below 0.001")
     every = summary_of([0.2, 0.05, 0.01, 0.005, 0.0], 0.0001)
     assert every.startswith("Every round counts: 30 of 40 rounds lose 0.0050 [0.0049, 0.0051]")
     fewer = summary_of([0.2, 0.0, -0.02, -0.03, 0.0], 0.001)
