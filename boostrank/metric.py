@@ -75,7 +75,7 @@ class Metric:
 
     @classmethod
     def all_of(cls, metrics: Metric | str | Iterable[Metric | str]) -> list[Metric]:
-        """Return one or several metrics as a list."""
+        """Return one or more metrics as a list."""
         return [cls.of(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
 
     def __str__(self) -> str:
@@ -123,7 +123,7 @@ class MetricResult:
         low, high: 95% interval of the mean, from a percentile bootstrap over queries with 2,000 resamples, or the
             normal interval above 20,000 queries.
         queries: number of included queries.
-        empty: number of queries without a relevant document, included or not.
+        empty: number of queries without a relevant document, whether or not they are included.
         single: number of queries with one document.
         per_query: float64[Q], with NaN for excluded queries.
     """

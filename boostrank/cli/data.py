@@ -387,8 +387,8 @@ def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
     """Simulate clicks on graded DATA, to test learning from clicks with a known truth.
 
     MODEL|SCORES ranks each list with some noise, and the first ten documents are shown. Write a line
-    `row,position,impressions,clicks` for each document and position where it was shown. Rows count from 1 in the order
-    of DATA.
+    `row,position,impressions,clicks` for each document and position where it was shown. Rows are numbered from 1 in the
+    order of DATA.
     """
     if reading.on_bad_line == "skip":
         raise InputError("--on-bad-line skip cannot be used: click logs count all rows of the file")

@@ -38,8 +38,8 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     TRAIN is one or more files, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern ('shards/*.gz'), or `-` for
     standard input. Several files are read as one data set. All rows of a query must be in the same file.
 
-    Prints the path of the model. Ctrl-C and SIGTERM finish the round and write the model and the checkpoint, if any. A
-    second Ctrl-C exits at once.
+    The path of the model is printed. Ctrl-C and SIGTERM finish the round and write the model and the checkpoint, if
+    any. A second Ctrl-C exits at once.
     """
     from boostrank.clicks.sidecar import click_reading
     from boostrank.model.files import check_ending
@@ -281,7 +281,7 @@ def _set_names(paths: Sequence[str]) -> list[str]:
 
 
 class _FoldTable:
-    """A function that prints a row for each trained fold."""
+    """A callback that prints a row after each trained fold."""
 
     def __init__(self, recipe: Recipe, metric: str | None, stop: StopRequest, progress: RoundProgress) -> None:
         self._metric, self._stop, self._progress = metric or "", stop, progress

@@ -244,7 +244,7 @@ def lines(
     """Draw column `y` as lines over the channel `x`, and shade the area between the two columns in `band`.
 
     Args:
-        how: `color`, the channel that separates lines, `dots`, the point size, and options for the vertical axis.
+        how: options for the vertical axis, `color` (the channel that separates lines) and `dots` (the point size).
     """
     dots, channels = how.pop("dots", 18), {"color": how.pop("color")} if "color" in how else {}
     base = alt.Chart(frame).encode(x=x, tooltip=tooltips(*tips), **channels)

@@ -1,12 +1,12 @@
 """Measurement of how much a metric varies with seeds, row orders and samples of the training queries.
 
 Each noise source is measured by N trainings that differ in this source only. If their metrics are normal with the
-estimated standard deviation s, the difference of two new trainings over sqrt(2) s has Student's distribution with N - 1
-degrees of freedom, so a difference beyond
+estimated standard deviation s, the difference between two new trainings divided by sqrt(2) s has Student's distribution
+with N - 1 degrees of freedom, so a difference beyond
 
     t(0.975, N - 1) sqrt(2) s
 
-occurs by chance in one of twenty comparisons, also if N is small.
+occurs by chance in one of twenty comparisons, even if N is small.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rank changes between two rankers, such as churn, moved documents, and the features that cause the moves."""
+"""Rank changes between two rankers, including churn, moved documents and the features that cause the moves."""
 
 from __future__ import annotations
 

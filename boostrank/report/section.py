@@ -223,13 +223,13 @@ class Section:
 
 
 def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
-    """Render a complete document that loads nothing. Its content security policy also forbids loading.
+    """Render a complete HTML document that loads no other files. Its content security policy also forbids loading.
 
     Args:
         title: plain text, possibly untrusted.
         sections: sections in order. A page with several sections has a navigation.
-        more: `summary`, markup above the sections, `heading`, the title as markup, and `drawn`, the summary's charts
-            and tables.
+        more: `summary` (markup above the sections), `heading` (the title as markup) and `drawn` (the summary's charts
+            and tables).
     """
     drawn = [*more.pop("drawn", ()), *(part for section in sections for part in section.drawn)]
     taken = [section.name for section in sections] + [part.name for part in drawn]

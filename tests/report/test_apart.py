@@ -206,7 +206,7 @@ def test_the_verdict(one: Case) -> None:
     text = text_of(one.found, "verdict")
     mean, low, high = interval(own, 2000)
     counted = np.sum(~np.isnan(own))
-    assert f"ndcg@5 is {mean:.4f} [{low:.4f}, {high:.4f}] over the {counted} queries that count" in text
+    assert f"ndcg@5 is {mean:.4f} [{low:.4f}, {high:.4f}] over the {counted} included queries" in text
     for name in ("old", "random order"):
         lead, low, high = interval(own - ndcg(rankings[name], 5), 10_000)
         assert f"; {amount_of(lead, low, high)} {'above' if lead >= 0.0 else 'below'} {name}" in text

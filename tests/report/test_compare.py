@@ -355,8 +355,8 @@ def test_a_difference_that_luck_in_training_explains_is_told_so_and_has_no_colou
     assert [d.by_luck for d in found.metrics.values()] == [True, False]
     assert all(s.matters == 0.5 for s in found.segments if s.metric == "ndcg@10")
     page, plain = (c.to_html() for c in (found, compare(old, new, held_out, ["ndcg@10", "map"])))
-    assert "below the noise of training, 0.5000" in page
-    assert "noise of training" not in plain
+    assert "below training noise, 0.5000" in page
+    assert "training noise" not in plain
     coloured = f'class="worse">{found.metrics["ndcg@10"].mean:+.4f}'
     assert coloured in plain
     assert coloured not in page

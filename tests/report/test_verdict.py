@@ -242,7 +242,7 @@ def test_the_start_has_a_row_and_trees_that_add_nothing_are_named() -> None:
     ("lead", "matters", "words"),
     [
         ((0.005, 0.003, 0.008), {}, "The trees add 0.0050 [0.0030, 0.0080] to the linear start."),
-        ((0.005, 0.003, 0.008), 0.006, "The benefit of the trees is uncertain: .* within the noise of training."),
+        ((0.005, 0.003, 0.008), 0.006, "The benefit of the trees is uncertain: .* within the training noise."),
         ((0.0003, 0.0001, 0.0005), {}, "The trees add nothing relevant: .* above the linear start."),
         ((-0.0003, -0.0005, -0.0001), {}, "The trees add nothing relevant: .* below the linear start."),
         ((-0.05, -0.1005, 0.0005), {}, "The trees may do harm: .*, not significant."),
@@ -260,4 +260,4 @@ def test_what_trees_add_goes_by_what_matters(found: Verdict, lead: Any, matters:
     on_page = SPEC.on_page(one)
     for shown in (str(on_page.body).partition("<dl")[0], str(on_page.brief)):
         assert ("not significant" in shown) == (lead[1] < 0.0 < lead[2])
-        assert ("within the noise of training" in shown) == bool(matters)
+        assert ("within the training noise" in shown) == bool(matters)

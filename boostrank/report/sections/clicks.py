@@ -204,7 +204,7 @@ def curve_chart(positions: Columns) -> Chart:
     domain = [float(np.nanmin([ends[0], values.min()]) / 1.1), float(np.nanmax([ends[1], values.max()]) * 1.1)]
     scale = alt.Scale(type="log", domain=domain, clamp=True, nice=False)
     x = alt.X("position:Q", axis=whole(), scale=alt.Scale(nice=False, zero=False, padding=12))
-    y = {"title": "looked at, relative to position 1", "scale": scale, "axis": alt.Axis(format="~g", tickCount=6)}
+    y = {"title": "examined, relative to position 1", "scale": scale, "axis": alt.Axis(format="~g", tickCount=6)}
     interval = ("low:Q .3f from", "high:Q .3f to")
     tips = ("position:Q d", "propensity:Q .3f", *interval, "rate:Q .3f clicks per impression")
     drawn = lines(frame, x, "propensity", tips, band=("low", "high"), height=280, **y)

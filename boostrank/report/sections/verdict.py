@@ -115,7 +115,7 @@ class Verdict(Result):
         if not (standing.lead_low > 0.0 or standing.lead_high < 0.0):
             return "not significant"
         small = abs(standing.lead) < self.matters.get(standing.metric, 0.0)
-        return "within the noise of training" if small else ""
+        return "within the training noise" if small else ""
 
     def trees_sentence(self) -> str:
         """Describe the lead over the linear start, or without one, warn if the model does not beat a random order."""
