@@ -391,7 +391,7 @@ def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
     order of DATA.
     """
     if reading.on_bad_line == "skip":
-        raise InputError("--on-bad-line skip cannot be used: click logs count all rows of the file")
+        raise InputError("--on-bad-line skip cannot be used, because click logs count all rows of the file")
     from boostrank.clicks.simulate import Users, simulate_clicks
     from boostrank.model.scores import load_ranker, scores_of
 

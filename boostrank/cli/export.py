@@ -78,9 +78,9 @@ def export(own: Export, reading: FileOptions) -> None:
     click.echo(f"{own.output}: for {target.title}, {proof.size:,} bytes")
     click.echo(f"proved by {proof.proved_by}: {proof.rows:,} rows, {splits}: {same}")
     if target.finite:
-        say("rows with infinite values were not tested: the input format of the target cannot hold them")
+        say("rows with infinite values were not tested, as the input format of the target cannot hold them")
     if proof.untried:
-        say(f"values within {proof.untried:.2g} of a threshold were not tested: the target may move it that far")
+        say(f"values within {proof.untried:.2g} of a threshold were not tested, as the target may move it that far")
     coded = [feature for feature, one in model.categories.items() if one.values is not None]
     if coded:
         say(f"{', '.join(coded)}: the target expects category codes, as listed in {own.model}.meta.json")

@@ -139,7 +139,7 @@ class Reader:
             base = 0 if self.options.zero_based == "true" or from_zero else 1
             if auto and not from_zero:
                 warnings.warn(
-                    f"{path} does not record the number of its first feature in libsvm text: assuming 1. Set "
+                    f"{path} does not record the number of its first feature in libsvm text, so 1 is assumed. Set "
                     "--zero-based true for 0, or --zero-based false for 1 without this warning",
                     DataWarning,
                     stacklevel=2,
@@ -160,7 +160,7 @@ class Reader:
         gain = model.info.gain
         if gain is not None and self._asks_for_gain:
             say(
-                f"{path} was trained on the gain {gain} and is measured by the label: "
+                f"{path} was trained on the gain {gain} and is measured by the label; "
                 f"pass --gain '{gain}' to measure it by this gain"
             )
 

@@ -178,14 +178,14 @@ def pareto(own: Pareto, options: FitOptions, reading: FileOptions) -> None:
     boostrank study pareto train.csv --drop margin --goal margin --valid valid.csv -o pareto.html
     """
     if options.early_stopping:
-        raise InputError("--early-stopping cannot be used: mixes are compared after the same number of rounds")
+        raise InputError("--early-stopping cannot be used, because mixes are compared after the same number of rounds")
     if options.metrics or len(options.eval_at or ()) > 1:
         raise InputError(
-            "--metric and several --eval-at cannot be used: mixes are measured by NDCG and DCG at one rank"
+            "--metric and several --eval-at cannot be used, because mixes are measured by NDCG and DCG at one rank"
         )
     files = [*own.train, *filter(None, [own.valid])]
     if "-" in files:
-        raise InputError("standard input can be read only once, but the data are read twice: write them to a file")
+        raise InputError("standard input can be read only once, but the data are read twice; write them to a file")
     from boostrank.core.conventions import expression_of
     from boostrank.report.pareto_front import MIXES, pareto
 

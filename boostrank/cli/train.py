@@ -108,7 +108,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     if own.cluster:
         if expression_of(gain) is not None:
             raise InputError(
-                "--cluster does not support --gain of columns: write gains as labels, and use --gain linear"
+                "--cluster does not support --gain with columns; write gains as labels, and use --gain linear"
             )
         return _on_cluster(own, options, checked.rounds, reading, names, metric)
     known = reading.keywords | {"labelled": columns is None}
@@ -204,7 +204,7 @@ def _with_quality(options: TrainOptions, cluster: bool) -> TrainOptions:
     if options.init_model and quality == GOOD:
         default = "the default" if asked is None else "--quality good"
         raise click.UsageError(
-            f"--init-model continues a single training, but {default} trains several models: add --quality quick or "
+            f"--init-model continues a single training, but {default} trains several models; add --quality quick or "
             "--quality plain"
         )
     return replace(options, quality=quality)

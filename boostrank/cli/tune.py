@@ -138,8 +138,8 @@ def _summary(found: TuningResult, output: str) -> list[str]:
         gain = found.gain
         lines.append(
             f"best of {len(found.trials)} trials: {found.best.value:.4f}, {gain.mean:+.4f} "
-            f"[{gain.low:+.4f}, {gain.high:+.4f}] query by query; the best of many trials is optimistic: measure it on "
-            "queries that the search did not use"
+            f"[{gain.low:+.4f}, {gain.high:+.4f}] query by query. The best of many trials is optimistic, so measure "
+            "it on queries that the search did not use"
         )
         if gain.mean < found.matters:
             lines.append("another seed or row order could gain as much, so the parameters are not proved to be better")

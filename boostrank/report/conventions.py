@@ -243,7 +243,7 @@ def _reading(
         if goal != end:
             worst, best = (values(replace(end, ties=word))[metric] for word in ("pessimistic", "optimistic"))
             if worst != best:
-                note = "it orders tied documents by name, and the data has no names: the value is the mean over their "
+                note = "it orders tied documents by name, and the data has no names; the value is the mean over their "
                 note += f"orders; with names it could be from {worst:.4f} to {best:.4f}"
         return Reading(name, end, value, tuple(changes), note)
     except InputError as error:

@@ -178,11 +178,11 @@ def _notes(log: ClickLog, used: ClickLog, curve: Propensities) -> list[str]:
     notes, all_of_them = [], int(log.impressions.sum())
     lost = all_of_them - int(used.impressions.sum())
     if lost:
-        notes.append(f"{lost:,} of {all_of_them:,} impressions are ignored: their positions have no propensity.")
+        notes.append(f"{lost:,} of {all_of_them:,} impressions are ignored, as their positions have no propensity.")
     vague = 0 if curve.errors is None else int((curve.errors > NONSENSE).sum())
     if vague:
         notes.append(
-            f"The propensities of {vague:,} positions are unreliable: they are uncertain by a factor of 2.7 or more."
+            f"The propensities of {vague:,} positions are unreliable, with an uncertainty of a factor of 2.7 or more."
         )
     return notes
 

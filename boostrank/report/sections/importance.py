@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 VERDICTS = {
     "useful": "significant loss when shuffled, adjusted for all features (Holm)",
     "unclear": "not significant, but a relevant loss remains possible",
-    "redundant": "no relevant loss alone, but one together with its cluster: keep one feature of the cluster",
+    "redundant": "no relevant loss alone, but one together with its cluster; keep one feature of the cluster",
     "removable": "has gain, but no relevant loss when shuffled",
     "harmful": "significant improvement when shuffled, adjusted for all features (Holm)",
     "query-level": "constant within each query: does not rank by itself, so it was exchanged between queries",
