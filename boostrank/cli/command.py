@@ -171,7 +171,7 @@ class Command(click.Command):
         Raises:
             UsageError: options cannot be used together, or standard input is given twice.
             InputError: an output file is also read, or is written twice. A model's record and lock are treated as
-                output files, whatever the option is called.
+                output files, whatever their names are.
         """
         unset = (None, ParameterSource.DEFAULT)
         given = [one for one in self.options if ctx.get_parameter_source(one) not in unset and ctx.params.get(one)]
