@@ -176,7 +176,7 @@ def moves(clicks: _Clicks) -> Iterator[Finding]:
     if not log.clicks.any():
         return
     if curve is None:
-        what = "no clicked document was shown both at position 1 and elsewhere, by itself or through others"
+        what = "no clicked document was shown both at position 1 and elsewhere, and no chain of documents joins them"
         if log.positions.min() > 1:
             what = f"position {log.positions.min()} is the first with impressions: do positions count from 1?"
         yield clicks.found(
@@ -198,7 +198,7 @@ def moves(clicks: _Clicks) -> Iterator[Finding]:
         cost = f"they have no propensity: {lost:,} impressions ({percent(lost, shown.sum())}) are ignored"
         yield clicks.found("unmoved-positions", WARNING, still.size, message, cost, f"{_VARY} there, too")
     if vague.size:
-        message = f"the propensities of {_from(vague)} are known to a factor of 2.7 at best"
+        message = f"the propensities of {_from(vague)} are accurate to a factor of 2.7 at best"
         cost = "clicks there are divided by a number that is mostly noise"
         fix = "collect more clicks on documents that move"
         yield clicks.found("vague-positions", WARNING, vague.size, message, cost, fix)
@@ -220,7 +220,7 @@ def few_lists(clicks: _Clicks) -> Iterator[Finding]:
         yield clicks.found("few-impressions", WARNING, int(lists.sum()), message, cost, fix)
     if once:
         message = f"{once:,} of {lists.size:,} queries that were shown ({percent(once, lists.size)}) were shown once"
-        cost = "none of their documents moved: they carry no information on positions, and little on documents"
+        cost = "none of their documents moved: they carry no information about positions, and little about documents"
         severity = WARNING if once > _MANY * lists.size else NOTE
         yield clicks.found("single-impression-queries", severity, once, message, cost, "log for longer")
 
@@ -233,8 +233,8 @@ def never_shown(clicks: _Clicks) -> Iterator[Finding]:
         unseen = int((clicks.lists == 0).sum())
         message = f"{share_of(hidden, count, 'documents')} were never shown"
         message += f", including {count_of(unseen, 'whole query', 'whole queries')}" if unseen else ""
-        cost = "training excludes them; comparisons count them as not clicked"
-        fix = "if this is unexpected: was the log counted over these data, in this row order?"
+        cost = "training excludes them, and comparisons treat them as not clicked"
+        fix = "if this is unexpected, check that the log was counted over these data, in this row order"
         yield clicks.found("never-shown", NOTE, hidden, message, cost, fix)
 
 

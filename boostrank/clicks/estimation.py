@@ -122,8 +122,8 @@ class _Moved:
             entries = left
         if not entries.size:
             raise DataError(
-                "no clicked document was shown both at position 1 and elsewhere, by itself or through others, so "
-                "propensities cannot be estimated. Pass a file of propensities, or log lists that vary"
+                "no clicked document was shown both at position 1 and elsewhere, and no chain of documents joins them, "
+                "so propensities cannot be estimated. Pass a file of propensities, or log lists that vary"
             )
         known, number = np.unique(log.positions[entries] - 1, return_inverse=True)
         row, document = np.unique(log.rows[entries], return_inverse=True)

@@ -68,9 +68,9 @@ def with_click_gains(data: RankingDataset, log: ClickLog, propensities: Propensi
 
 
 def judging_propensities(log: ClickLog, queries: QueryIndex | None, learnt: Propensities) -> tuple[Propensities, bool]:
-    """Return the propensities for comparing rankers on held-out clicks, and whether they are those of the held-out log.
+    """Return the propensities for comparing rankers on held-out clicks, and whether these come from the held-out log.
 
-    Those are preferred, because the propensities used in training favour the ranker that was trained with them.
+    They are preferred, because propensities used in training favour the ranker trained with them.
     """
     try:
         own = estimate_propensities(log, queries)

@@ -64,10 +64,10 @@ class Propensities:
         e, false = (np.array(one, np.float64).reshape(-1) for one in (self.examination, self.false_clicks))
         false = false if false.size else np.zeros(e.size)
         if not 1 <= e.size <= MAX_POSITION:
-            raise ParameterError(f"there are propensities of {e.size} positions; expected 1 to {MAX_POSITION:,}")
+            raise ParameterError(f"there are {e.size:,} propensities, but there must be 1 to {MAX_POSITION:,}")
         known = np.isfinite(e)
         if not np.all(e[known] > 0.0) or np.isinf(e).any() or not known[0] or abs(e[0] - 1.0) > 1e-9:
-            raise ParameterError("propensities must be relative to position 1: the first is 1, and all are above 0")
+            raise ParameterError("propensities must be relative to position 1: the first must be 1, and all above 0")
         if false.shape != e.shape or not np.all((false >= 0.0) & (false < 1.0)):
             raise ParameterError(f"false_clicks must be {e.size} numbers from 0 to below 1, one per position")
         object.__setattr__(self, "examination", e)

@@ -35,7 +35,7 @@ def click_reading(
 ) -> tuple[ClickColumns | None, Reading]:
     """Check the files whose clicks will be used. Return the click columns, and options that drop them as features."""
     if reading.on_bad_line == "skip":
-        raise InputError("--on-bad-line skip cannot be used: click logs count the rows of the file")
+        raise InputError("--on-bad-line skip cannot be used with clicks, because click logs count all rows of the file")
     columns = None if names is None else ClickColumns.of(tuple(names))
     for path in files:
         if path == "-" or not os.path.isfile(path):
@@ -99,7 +99,7 @@ class Clicks:
         """Read the clicks on a file's documents from `columns`, or from its sidecar log if `columns` is None.
 
         Args:
-            propensities: a file with propensities, which are tested against the clicks, or propensities; None estimates
+            propensities: propensities, or a file with propensities that are tested against the clicks. None estimates
                 them.
         """
         kept = None

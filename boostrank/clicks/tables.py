@@ -69,7 +69,7 @@ def count_clicks(
         InputError: `keys` are passed without `documents`.
     """
     if keys and documents is None:
-        raise InputError(f"the columns {', '.join(keys)} identify documents: pass the table that has them (documents)")
+        raise InputError(f"the columns {', '.join(keys)} identify documents; pass the table with them as documents")
     index = None if documents is None or not keys else _index_of(documents, keys)
     count = None if index is None else len(index)
     return _counted(sessions, (position, impressions or "", clicked), row, count, tuple(keys), index)

@@ -79,7 +79,7 @@ def as_features(X: Any) -> Features:
     """Convert to float32[N, d] in C order, or to a float32 CSR matrix."""
     if sparse.issparse(X):
         if X.ndim != 2:
-            raise DataError(f"features must be two-dimensional, not of shape {X.shape}")
+            raise DataError(f"features must be two-dimensional, but have shape {X.shape}")
         _check_sparse(X)
         matrix = sparse.csr_matrix(X)
         check_real(matrix.data, "features")
@@ -96,7 +96,7 @@ def as_features(X: Any) -> Features:
     except ValueError as error:
         raise DataError(f"features must be two-dimensional: {error}") from None
     if array.ndim != 2:
-        raise DataError(f"features must be two-dimensional, not of shape {array.shape}")
+        raise DataError(f"features must be two-dimensional, but have shape {array.shape}")
     check_real(array, "features")
     if array.dtype.kind not in "fiub":
         try:
@@ -126,8 +126,8 @@ def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
     """Return queries with the given group sizes."""
     sizes = without_mask(group, "group size")
     if np.shape(sizes) == (rows,) and np.any(np.asarray(sizes) != 1):
-        words = f"group= has an entry for each of the {rows:,} rows, but needs one size per query"
-        raise DataError(f"{words}; pass the ids of the rows with qid=")
+        words = f"group has an entry for each of the {rows:,} rows, but must have one size per query"
+        raise DataError(f"{words}; pass the query id of each row as qid")
     return QueryIndex.from_sizes(sizes)
 
 
@@ -172,7 +172,7 @@ def read_rows(
         features = owned(as_features(X), X) if copy else as_features(X)
         if features.shape[1] > _MOST_COLUMNS:  # each column gets a name, even without values
             words = f"features have {features.shape[1]:,} columns, more than the limit of {_MOST_COLUMNS:,}"
-            raise DataError(f"{words}; drop columns without values, or hash their names into fewer")
+            raise DataError(f"{words}; drop empty columns, or hash the names into fewer columns")
         found = _as_names(names) if names is not None else default_feature_names(features.shape[1])
         categories = {name: Categories() for name in named_columns(categorical_feature, found)}
         for name in categories if len(found) == features.shape[1] else ():
@@ -182,7 +182,7 @@ def read_rows(
     if names is not None:
         given = _as_names(names)
         if len(set(given)) < len(given) or len(given) != len(table.columns):
-            raise DataError(f"{len(table.columns)} features need that many distinct feature names, not {len(given)}")
+            raise DataError(f"{len(table.columns)} features need as many distinct feature names, but got {len(given)}")
         table = table.rename(dict(zip(table.columns, given, strict=True)))
     found = names_of(table)
     features, categories = read_table(table, found, categorical=named_columns(categorical_feature, found))
@@ -227,7 +227,7 @@ def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights
     if values.size == len(queries) and values.size != queries.n_documents:
         return values
     if values.size != queries.n_documents:
-        words = f"{values.size} {what} for {len(queries)} queries and {queries.n_documents} rows"
+        words = f"there are {values.size} {what} for {len(queries)} queries and {queries.n_documents} rows"
         raise DataError(f"{words}; expected one per query or per row")
     firsts = values[queries.ptr[:-1]]
     uneven = np.flatnonzero(values != np.repeat(firsts, queries.sizes))
@@ -294,7 +294,7 @@ def unknown_column(name: str, expression: GainExpression, known: Collection[str]
     listed = did_you_mean(name, words, list_all=len(words) < 13)
     return (
         f"gain {expression.text!r}: there is no column {name!r}.{listed} Columns that are not features (--drop) are "
-        "only available while reading a table: --gain, or gain= of RankingDataset.read and from_frame"
+        "only available while a table is read, with --gain or the argument gain of RankingDataset.read and from_frame"
     )
 
 
@@ -332,7 +332,7 @@ def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categor
     for file, space in spaces.items():
         names = tuple(space.feature_names)
         if space.index_base is None and names != tuple(default_feature_names(len(names), 1)):
-            raise DataError(f"{file} names its features, but other files number them: use the same format for all")
+            raise DataError(f"{file} names its features, but other files number them; use one format for all files")
         # A file read with features from number 1 has one column less than from 0.
         widths[file] = len(names) + (base if space.index_base is None else space.index_base) - base
     narrow, width = min(widths, key=lambda file: widths[file]), max(widths.values())

@@ -146,8 +146,8 @@ class Totals:
     def from_one_words(self) -> str:
         """Return the warning about the files in `from_one`."""
         part = self.from_one[0]
-        words = f"no row of {part.name} has feature 0, which other files have, but there is feature {part.top_id}"
-        return f"{words}, one past their last: do some files count from 0 and others from 1?"
+        words = f"no row of {part.name} has feature 0, which other files have, but a row has feature {part.top_id}"
+        return f"{words}, one past their last: do some files number features from 0 and others from 1?"
 
     def place(self, line: int) -> tuple[str, int]:
         """Return the file, and the line in it, of a line counted over all files. Line 0 means the whole data set."""
@@ -208,7 +208,7 @@ class Totals:
         for count, words in (
             (blank if blank > BLANK_SHARE * self.n_lines else 0, f"of {self.n_lines:,} lines are blank"),
             (unsorted, f"rows had unsorted feature numbers (first: {self.at(self.descending_line)}); they were sorted"),
-            (again, f"values repeat a feature of the same row; the {self.reading.repeated} value is kept"),
+            (again, f"values repeat a feature in the same row; the {self.reading.repeated} value is kept"),
             (beyond, f"values belong to features {outside}; they are ignored"),
             (infinite, f"infinite values: {'kept' if self.reading.inf == 'keep' else 'read as missing'}"),
             (missing, f"missing values{in_columns() if missing else ''}"),
@@ -372,7 +372,7 @@ class Assembler(Totals):
         file = next((part.weights_file for part, _, _ in parts if part.weights_file is not None), None)
         if of_column:
             if file is not None:
-                raise FileFormatError("contains weights, and so does a table column; remove one", file=file)
+                raise FileFormatError("contains weights, and so does a table column; remove one of them", file=file)
             return self.name, np.concatenate(of_column)
         if file is None:
             return None, np.zeros(0)

@@ -79,7 +79,7 @@ def check_codes(values: Float32Array | Float64Array, name: str) -> None:
     if wrong.size:
         raise DataError(
             f"categorical feature {name!r} contains {wrong[0]:g}, but codes must be integers from 0 to "
-            f"{_LARGEST_CODE - 1}, or NaN; categorical columns of frames (astype('category')) are coded automatically"
+            f"{_LARGEST_CODE - 1}, or NaN; categorical columns in a frame (astype('category')) are coded automatically"
         )
 
 
@@ -192,7 +192,7 @@ def as_float32(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
     lost = np.argwhere(np.isinf(out) & np.isfinite(values))
     if lost.size:
         where = tuple(lost[0].tolist())
-        raise DataError(f"{name} contains {values[where]!r} at {where}, beyond the range of float32; rescale it")
+        raise DataError(f"{name} contains {values[where]!r} at {where}, which exceeds the range of float32; rescale it")
     return out
 
 

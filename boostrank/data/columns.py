@@ -115,7 +115,7 @@ def _with_queries(header: Sequence[str], options: Reading, in_order: bool) -> Co
 def _without(role: str, header: Sequence[str]) -> DataError:
     """Return the error for a table without a label or query id column."""
     usual = " or ".join(chain(*DEFAULTS[role]))
-    what = {"label": "the label column", "qid": "the column of query ids"}[role]
+    what = {"label": "the label column", "qid": "the query id column"}[role]
     return DataError(f"no column is called {usual}; name {what} with --{role} COLUMN; there are {quoted(header, 12)}")
 
 

@@ -130,11 +130,11 @@ class RankingDataset:
     def read(cls, path: Paths, *, format: str = "auto", **options: Any) -> RankingDataset:
         """Read files of any format in `boostrank.data.source.FORMATS` as one data set.
 
-        The number of features, and that of the first one (0 or 1), are the same for all files. Columns of tables are
-        matched by name. Each query must be in one file, and ids may restart in each file. A query that continues in the
-        next file is refused, or joined if `regroup` is set, and then `input_rows` records the original rows. The group
-        sizes in `FILE.query` or `FILE.group` define the queries of a file without query ids, and `FILE.weight` contains
-        weights.
+        The number of features, and the number of the first feature (0 or 1), are the same for all files. Columns of
+        tables are matched by name. Each query must be in one file, and ids may restart in each file. A query that
+        continues in the next file is refused, or joined if `regroup` is set, and then `input_rows` records the original
+        rows. The group sizes in `FILE.query` or `FILE.group` define the queries of a file without query ids, and
+        `FILE.weight` contains weights.
 
         Args:
             path: a plain or compressed (gzip, bzip2, xz, zstd) file, several files, a pattern such as `shards/*.gz`, a
@@ -228,7 +228,7 @@ class RankingDataset:
             DataError: the data are invalid. The message names the row or column, and a remedy.
         """
         if (qid is None) == (group is None):
-            raise DataError("pass either qid= (one id per row) or group= (sizes of the queries)")
+            raise DataError("pass either qid (one id per row) or group (one size per query)")
         check_in_step(X=X, y=y, qid=qid, weight=weight, document_weight=document_weight, k=k)
         features, names, categories = read_rows(X, feature_names, categorical_feature, copy)
         blank = [i for i, name in enumerate(names) if not str(name).strip()]
@@ -260,7 +260,7 @@ class RankingDataset:
             queries = with_weights(queries, in_order(weight, "weights"))
         if document_weight is not None:
             if queries.document_weights is not None:
-                words = "weight= differs within a query, so it weights documents like document_weight=; pass only one"
+                words = "weight differs within a query, so it weights documents like document_weight; pass one of them"
                 raise DataError(words)
             queries = replace(queries, document_weights=in_order(document_weight, "document weights"))
         if k is not None:
@@ -289,7 +289,7 @@ class RankingDataset:
             label, qid, weight: column names. For weights, see `from_arrays`.
             id: column with document names.
             drop: columns that are not features, such as document ids and dates.
-            categorical_feature: see `from_arrays`; a position is that of a feature.
+            categorical_feature: see `from_arrays`. Positions count features.
             gain: an expression over `label` and other columns (features or not) that replaces the labels; see
                 `with_gain`.
 
@@ -423,7 +423,7 @@ class RankingDataset:
         if not isinstance(self.features, np.ndarray):
             raise DataError(
                 f"column {self.feature_names[next(iter(codings))]!r} has other category codes than {whose}, and its "
-                "rows are not in memory: read them with the training data as like="
+                "rows are not in memory: pass the training data as like when reading them"
             )
         features = self.features.copy()
         for i, coding in codings.items():
@@ -465,9 +465,9 @@ class RankingDataset:
         """
         first, second = self.queries, other.queries
         if self.feature_names != other.feature_names:
-            raise DataError("data sets of different features cannot be joined")
+            raise DataError("data sets with different features cannot be joined")
         if self.categories != other.categories:
-            raise DataError("data sets of different categories cannot be joined: one.like(other) has the other's codes")
+            raise DataError("data sets with different categories cannot be joined; use one.like(other)")
         if self.gain != other.gain:
             raise DataError(f"data sets with the gains {self.gain!r} and {other.gain!r} cannot be joined")
         if self.on_disk or other.on_disk:
@@ -583,7 +583,7 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
     if not is_lightgbms(data):
         raise ParameterError(
             f"{what}=<{type(data).__name__}>: expected a RankingDataset or lgb.Dataset; "
-            "RankingDataset.from_arrays(X, y, group=sizes) makes one of arrays"
+            "RankingDataset.from_arrays(X, y, group=sizes) creates one from arrays"
         )
     raw = data.data
     reasons = {

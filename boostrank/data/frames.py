@@ -58,7 +58,7 @@ def cut(table: Any, qid: str, parts: int) -> list[Any]:
     if frame is None:
         raise DataError(f"data must be files or a table, not {type(table).__name__}")
     if qid not in names_of(frame):
-        raise DataError(f"the table has no column {qid!r} of query ids (qid=)")
+        raise DataError(f"the table has no column {qid!r} with query ids (qid)")
     number = query_numbers(frame[qid].to_numpy())
     ends = np.cumsum(np.bincount(number))
     part = ((ends - 1) * parts // max(1, len(frame)))[number]

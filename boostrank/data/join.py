@@ -87,13 +87,13 @@ def join(
     qid: str | None = None,
     id: str | None = None,
 ) -> Joined:
-    """Join judgements with logged features by query and document; write CSV or Parquet, depending on the extension.
+    """Join judgements with logged features by query and document, and write CSV or Parquet, depending on the extension.
 
     The table has the columns `qid`, `doc_id`, `label` and the features, and is sorted by query and document, so that
     it does not depend on the order of the files, and ties are not in the order of grades.
 
     Args:
-        judgements: a table; a list of RankLib or Quepid, `4 qid:1 # 7555` with `# qid:1: red shoe`; or TREC qrels.
+        judgements: a table, a RankLib or Quepid list (`4 qid:1 # 7555` with `# qid:1: red shoe`), or TREC qrels.
             Several grades for a document are averaged.
         features: tables, or JSON lines as the plugins of Solr, Elasticsearch and OpenSearch log them. Features that a
             document lacks are missing.
@@ -101,7 +101,7 @@ def join(
         label, qid, id: columns in tables; None finds them by their names.
 
     Raises:
-        FileFormatError: unreadable content, with file and line.
+        FileFormatError: the content cannot be read. The message names the file and line.
         DataError: no document occurs in both, or a grade, a name or a document without a judgement is refused.
     """
     if unjudged not in UNJUDGED:
@@ -114,7 +114,7 @@ def join(
     paths = [judgements, *map(str, expand(features))]
     for path in paths:
         if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
-            raise ParameterError(f"{path}: join reads files twice, but pipes only once; write it to a file")
+            raise ParameterError(f"{path}: a pipe can be read only once, but join reads files twice; pass a file")
     judged = _judgements(judgements, roles, used)
     logs = [_features(path, roles, used) for path in paths[1:]]
     for role in roles.keys() - used:

@@ -99,7 +99,7 @@ def read_names(path: str) -> Names:
         return _checked([(line, int(pair[1][:18]), name) for (line, pair), name in numbered if pair], path)
     odd = next((line for line, pair in pairs if pair and re.match(r"\d+\s*[:,\t]", lines[line - 1].strip())), None)
     if odd is not None:
-        words = "some lines have the form `number: name`, others do not; use one form for all"
+        words = "some lines have the form `number: name`, but others do not; use one form for all lines"
         raise FileFormatError(words, file=path, line=odd)
     return tuple(_checked([(line, line, text) for line, text in enumerate(lines, 1)], path).values())
 

@@ -73,7 +73,7 @@ class DataFiles:
     def pieces(self) -> Iterator[Piece]:
         """Yield the queries in the files, in order, as pieces of at most one chunk (or one line).
 
-        Query ids and the labels of libsvm text are parsed as strictly as by `read_files`; the rest of a row is not
+        Query ids and the labels of libsvm text are parsed as strictly as by `read_files`, but the rest of a row is not
         parsed. A missing final newline is added.
         """
         for one in self.files:
@@ -364,7 +364,7 @@ def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None)
             )
             raise ParameterError(f"{words} with --format {asked.name}")
         if columnar and (path == STANDARD_STREAM or os.path.splitext(path)[1] in _PACKERS):
-            raise ParameterError(f"{path}: {spec.name} is written to uncompressed files; name one {spec.endings[0]}")
+            raise ParameterError(f"{path}: {spec.name} is written to uncompressed files; end it in {spec.endings[0]}")
         spec = asked
     if path != STANDARD_STREAM:
         check_target(path, read)

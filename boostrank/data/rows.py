@@ -236,7 +236,7 @@ def dense_batches(features: Any, batch_bytes: int = 16 << 20) -> list[tuple[int,
 
 
 def dense_rows(features: Any, start: int, stop: int) -> Float32Array:
-    """Return rows as a dense float32 array; absent sparse entries are zero."""
+    """Return rows as a dense float32 array, in which absent sparse entries are zero."""
     return _dense(features[start:stop])
 
 
@@ -364,7 +364,7 @@ def missing_in(features: Any) -> Int64Array:
 
 
 def _extreme(piece: Any, of: np.ufunc) -> npt.NDArray[np.float32]:
-    """Return the minimum (np.fmin) or maximum (np.fmax) of each column; NaN if all values are missing."""
+    """Return the minimum (np.fmin) or maximum (np.fmax) of each column, or NaN if all its values are missing."""
     if not sparse.issparse(piece):
         return of.reduce(piece, axis=0) if piece.shape[0] else np.full(piece.shape[1], np.nan, np.float32)
     out = np.full(piece.shape[1], np.nan, np.float32)

@@ -48,12 +48,12 @@ class Reading(ReadOptions):
 
     Args:
         like: training data or their features.
-        labelled: whether tables must have labels; if not, missing labels are 0.
+        labelled: whether tables must have labels. If not, missing labels are read as 0.
         rows_alone: whether to read only features, for prediction.
         lenient: whether to skip unreadable rows and to read words such as "null" as missing values, for the doctor.
         pick: names of numeric columns and of text columns; other columns are not read.
         whole: whether to parse only query ids and to keep the text of the rows, for the file tools.
-        takes_categories: whether the program that will serve the model supports categories; if not, messages suggest
+        takes_categories: whether the program that will serve the model supports categories. If not, messages suggest
             dropping text columns.
     """
 
@@ -183,7 +183,7 @@ class Source:
         default = ReadOptions()
         for name in self.unused:
             if getattr(reading, name) != getattr(default, name):
-                words = "is not supported by this data format; use --format if the file has another one"
+                words = "is not supported by this data format; use --format if the file has another format"
                 raise ParameterError(f"{name}={getattr(reading, name)!r} {words}")
         self.reading, self._files = reading, files
         for one in files:
@@ -267,7 +267,7 @@ class Source:
         return file
 
     def loads(self, chunk_bytes: int, threads: int) -> Iterator[tuple[File, Callable[[Any], Any] | None]]:
-        """Yield (file, None) for each file, then (file, load) for each of its chunks; `leave` closes the file."""
+        """Yield (file, None) for each file, then (file, load) for each of its chunks. `leave` closes the file."""
         for i in range(len(self._files)):
             file = self._next(i) if i else self.first
             size = min(chunk_bytes, MAX_LINE)

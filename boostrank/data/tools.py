@@ -239,7 +239,7 @@ def _distribute(data: DataFiles, paths: list[str], choose: Callable[[Piece], int
         _send(data.whole(), outputs, choose)
         empty = [out.path for out in outputs if out.queries == 0]
         if empty:
-            raise DataError(f"no query for {', '.join(empty)}, so nothing was written; {if_empty}")
+            raise DataError(f"there is no query for {', '.join(empty)}, so nothing was written; {if_empty}")
         for out in outputs:  # flush everything before the first file is replaced
             out.finish()
     return [out.written for out in outputs]

@@ -170,9 +170,9 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
     ("change", "words"),
     [
         ({"version": 2}, "version"), ({"version": True}, "version"), ({"version": None}, "version"),
-        ({"examination": None}, "examination"), ({"examination": []}, "0 positions"),
-        ({"examination": [0.5, 1]}, "the first is 1"), ({"examination": [1, 0]}, "above 0"),
-        ({"examination": [None, 1]}, "the first is 1"), ({"examination": [1, "2"]}, r"examination\[1\]"),
+        ({"examination": None}, "examination"), ({"examination": []}, "there are 0"),
+        ({"examination": [0.5, 1]}, "relative to position 1"), ({"examination": [1, 0]}, "above 0"),
+        ({"examination": [None, 1]}, "relative to position 1"), ({"examination": [1, "2"]}, r"examination\[1\]"),
         ({"examination": [1, True]}, r"examination\[1\]"), ({"examination": {"0": 1}}, "examination"),
         ({"examination": [1, 10**400]}, r"examination\[1\]"), ({"false_clicks": [0.1]}, "false_clicks"),
         ({"false_clicks": [0.1, 1.0]}, "false_clicks"), ({"errors": [0.0]}, "1 standard errors for 2"),

@@ -149,7 +149,7 @@ def refused_words(p: Profile) -> Iterator[Finding]:
         yield Finding("text-columns", ERROR, *p.where(), len(p.text), why, cost, options, options)
     for word, (at, column) in list(p.stand_ins.items())[:SHOWN_ROWS]:
         rows = count_of(p.stand_in_rows, "row contains", "rows contain")
-        message = f"'{word}' seems to mark a missing value; {rows} such words"
+        message = f"'{word}' seems to mark a missing value, and {rows} such words"
         fix, cost = f"--missing-token {shlex.quote(word)}", _REFUSED + "taken as missing"
         place = (*p.where(at)[:2], column)
         yield Finding("missing-token", ERROR, *place, p.stand_in_rows, message, cost, fix, fix)
@@ -205,7 +205,7 @@ def dead_queries(p: Profile) -> Iterator[Finding]:
     fix = "judge more documents of these queries"
     yield from _of_queries(p, "dead-queries", dead, "have documents with only one label", cost, fix)
     cost = "there is nothing to rank: they do not train the model, and raise the NDCG of all models equally"
-    fix = "if queries should be longer: is qid the id of the query and not of the row?"
+    fix = "if queries should be longer: is qid the id of the query, or that of the row?"
     yield from _of_queries(p, "single-document-queries", single, "have one document", cost, fix)
 
 
@@ -269,16 +269,16 @@ def duplicates(p: Profile) -> Iterator[Finding]:
         (
             "contradicting-duplicates",
             low < high,
-            "the features of another, and another label",
+            "the features of another document, but a different label",
             "no model can put them in order: the best NDCG is below 1",
-            "keep one of each if they are one document; otherwise add a feature that distinguishes them",
+            "keep one of them if they are the same document; otherwise add a feature that distinguishes them",
         ),
         (
             "duplicates",
             low == high,
-            "features and label of another",
+            "the features and the label of another document",
             "they get the same score, and take ranks from other documents in the metric",
-            "keep one of each",
+            "keep one of them",
         ),
     ):
         rows = np.flatnonzero(((size > 1) & which)[group])
@@ -399,7 +399,7 @@ def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
     yield from _of_queries(other, "leaked-documents", copies, message, high, split, 0.0)
     message = f"have the id of a {one.role} query, but other documents"
     cost = "if it is the same query, it leaks; train warns, or refuses the data with --strict"
-    fix = "none if ids restart in each file; otherwise use boostrank data split, which keeps queries whole"
+    fix = "nothing if ids restart in each file; otherwise use boostrank data split, which keeps queries whole"
     yield from _of_queries(other, "shared-ids", np.setdiff1d(by_id, both), message, cost, fix, 0.0)
 
 

@@ -139,7 +139,7 @@ def _long_number(text: Bytes, start: int) -> float:
 
 @inline
 def _exponent(text: Bytes, p: int) -> tuple[int, int, bool]:
-    """Return (position after, value, whether well formed) of the `e+12` at p; p itself and 0 without an exponent."""
+    """Return (position after, value, whether well formed) of an exponent `e+12` at p, or (p, 0, True) without one."""
     if text[p] != 101 and text[p] != 69:
         return p, 0, True
     p += 1

@@ -102,11 +102,11 @@ def _weights(data: RankingDataset) -> Float64Array | None:
     if of_documents is None:
         return data.queries.weights
     if data.queries.weights is not None:
-        raise DataError("a file can store weights of queries or of documents, not both; drop one of them")
+        raise DataError("a file can store query weights or document weights, but not both; drop one of them")
     firsts = of_documents[np.repeat(data.queries.ptr[:-1], data.queries.sizes)]
     if np.array_equal(of_documents, firsts):
-        words = "document weights that are equal within queries would read back as query weights"
-        raise DataError(f"{words}; pass them as weight=, or drop them")
+        words = "document weights that are equal within queries would be read as query weights"
+        raise DataError(f"{words}; pass them as weight, or drop them")
     return of_documents
 
 
