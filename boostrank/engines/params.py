@@ -1,4 +1,4 @@
-"""Parameters of engines: parsing, trial runs, and the number of threads."""
+"""Engine parameters: how they are parsed and tried out, and the number of threads."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from boostrank.core.types import Int64Array
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Constraints on single features.
+    """The constraints on single features.
 
     Args:
         direction: int64[d], 1 if scores rise with the feature, -1 if they fall, 0 if both are allowed. Missing values
             are not constrained, as in the engines.
         unused: columns that trees cannot split by, or only as categories, ascending.
-        groups: sets of columns; the splits above each leaf use columns of one set. None allows any columns.
+        groups: sets of columns, where the splits above each leaf use the columns of one set; None allows any columns.
     """
 
     direction: Int64Array
@@ -38,14 +38,14 @@ class Limits:
 
 
 class Params:
-    """Parameters of an engine, in LightGBM's names or its own. Subclass this; every method is optional.
+    """Base class of engine parameters, under LightGBM's names or the engine's own; every method is optional.
 
     Attributes:
         title: name of the engine in messages.
-        of_objectives: parameters that only the engine's own objectives read.
-        of_ours: parameters whose defaults differ on this engine, by objective of boostrank.
+        of_objectives: parameters that only the engine's own objectives use.
+        of_ours: parameters whose defaults are different with this engine, by boostrank's objective.
         of_features: main names of the parameters of single features.
-        refused: main name -> reason for the rejection, and the remedy.
+        refused: main name -> reason why the parameter is rejected, and the remedy.
         harmless: values of refused parameters that are allowed, by main name.
         serial: prefixes of the main names that several workers do not support.
         untried: main names of parameters that `attempt` cannot check.
@@ -64,11 +64,11 @@ class Params:
         self._names = {name: name for name in known}
 
     def names(self) -> Mapping[str, str]:
-        """Return the main name of every name and alias; empty if any name is allowed."""
+        """Return the main name of every name and alias, or an empty mapping if any name is allowed."""
         return self._names
 
     def check(self, params: dict[str, Any]) -> None:
-        """Raise an error for unknown or unsupported parameters, and for values that the engine rejects."""
+        """Raise an error if a parameter is unknown or not supported, or if the engine rejects its value."""
         given_as = self.check_values(params)[1]
         tried = {name: params[name] for main, name in given_as.items() if main not in self.untried}
         known = f"{self.title} {sorted(tried.items(), key=str)!r}"
@@ -94,10 +94,10 @@ class Params:
         return None
 
     def check_values(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the parameters, and their names as given, under their main names.
+        """Return the parameters under their main names, and the name under which each was given.
 
         Raises:
-            UnknownParameter: no such parameter.
+            UnknownParameter: the engine has no such parameter.
             ParameterError: a parameter is given twice, is not supported, or has a value that the engine would misread.
         """
         known = self.names()
@@ -117,20 +117,20 @@ class Params:
         return named, given_as
 
     def check_workers(self, params: Mapping[str, Any]) -> None:
-        """Raise an error for parameters that several workers do not support."""
+        """Raise an error if a parameter is not supported on several workers."""
         for name, value in self.named(params).items():
             if name.startswith(self.serial) and value not in (False, "false", 0, "", None):
                 raise ParameterError(f"several workers do not support {name}: train on one machine")
 
     def attempt(self, params: dict[str, Any]) -> None:
-        """Pass parameters to the engine, which raises its own errors."""
+        """Try the parameters with the engine, which raises its own errors."""
 
     def named(self, params: Mapping[str, Any]) -> dict[str, Any]:
         known = self.names()
         return {known.get(name, name): value for name, value in params.items()}
 
     def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
-        """Return the parameters that set the gain of one of the engine's own objectives.
+        """Return the parameters that set the gain for one of the engine's own objectives.
 
         Raises:
             ParameterError: the objective does not rank, or does not support this gain.
@@ -143,8 +143,8 @@ class Params:
         """Convert the parameters of single features to lists in the order of the columns.
 
         Args:
-            params: parameters as given, or as this method returns them.
-            codes: columns with codes of categories, for engines that have a parameter for them.
+            params: parameters as they were given, or as this method returned them.
+            codes: columns with category codes, for engines that have a parameter for them.
             followed: for each column after the features, the feature whose parameters it copies.
         """
         found, known = dict(params), self.names()
@@ -161,15 +161,15 @@ class Params:
         return found
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
-        """Return the constraints on single features, which a linear start must respect too."""
+        """Return the constraints on single features, which apply to a linear start too."""
         return Limits.none(len(names))
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
-        """Return the reason why a training with these parameters cannot be resumed exactly; None if it can."""
+        """Return the reason why a training with these parameters cannot be resumed exactly, or None if it can."""
         return "a training of this engine cannot be resumed"
 
     def unstartable(self, params: dict[str, Any]) -> str | None:
-        """Return the reason why trees with these parameters cannot start from a linear ranker; None if they can."""
+        """Return the reason why trees with these parameters cannot start from a linear ranker, or None if they can."""
         return None
 
 
@@ -178,7 +178,7 @@ def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
 
     Args:
         value: numbers in the order of the features, a mapping from names, or either of them as text.
-        names: names of the features; None if they are not known yet.
+        names: names of the features, or None if they are not available yet.
     """
     found = _parsed(value, "monotone_constraints")
     if isinstance(found, Mapping):
@@ -200,7 +200,7 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
 
     Args:
         value: lists of columns or names, or a text with such lists.
-        names: names of the features; None if they are not known yet, so that names are kept.
+        names: names of the features, or None if they are not available yet, in which case names are kept.
     """
     found = _parsed(value, "interaction_constraints")
     groups = list(found) if isinstance(found, list | tuple) else [found]
@@ -230,7 +230,7 @@ def _check_length(numbers: Sequence[Any], names: Sequence[str], parameter: str) 
 
 
 def _parsed(value: Any, parameter: str) -> Any:
-    """Parse text as a literal; return other values as they are."""
+    """Parse a text as a literal, and return any other value unchanged."""
     if not isinstance(value, str):
         return value
     try:
@@ -240,7 +240,7 @@ def _parsed(value: Any, parameter: str) -> Any:
 
 
 def _column(one: Any, names: Sequence[str] | None, parameter: str) -> int | None:
-    """Return the column of a feature by name or number; None if the names are not known yet."""
+    """Return the column of a feature given by name or number, or None if the names are not available yet."""
     if isinstance(one, str):
         if names is not None and one not in names:
             raise ParameterError(
@@ -255,7 +255,7 @@ def _column(one: Any, names: Sequence[str] | None, parameter: str) -> int | None
 
 
 def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> None:
-    """Check numbers that an engine or the memory plan would reject later or misread."""
+    """Check the numbers that an engine or the memory plan would misread or reject only later."""
     least = {"num_leaves": 2, "max_leaves": 0, "max_bin": 2, "min_data_in_leaf": 0}
     least |= {"max_depth": -(2**31), "verbosity": -(2**31)}
     for name, value in params.items():
@@ -295,7 +295,7 @@ def without_stderr() -> Iterator[None]:
 
 
 def refusal(error: Exception) -> str:
-    """Return an engine's error in one line, without source files, times and stack trace."""
+    """Return an engine's error in one line, without its source files, times and stack trace."""
     lines = [line.strip() for line in str(error).partition("Stack trace")[0].splitlines()]
     text = _PLACES.sub("", " ".join(filter(None, lines)))
     limit = _LIMIT.search(text)
@@ -309,7 +309,7 @@ def refusal(error: Exception) -> str:
 # GNU's OpenMP keeps its threads between calls. A forked child does not inherit them, and an engine would wait for them
 # forever. So engines that the parent process had loaded use one thread in the child.
 _warned: dict[str, bool] = {}
-"""Whether the warning about one thread was shown, for each engine that the parent process had loaded."""
+"""Whether the warning about one thread has been shown, for each engine that the parent process had loaded."""
 
 
 def limit_in_children(engine: str, limit: Callable[[], object]) -> None:
@@ -324,7 +324,7 @@ def limit_in_children(engine: str, limit: Callable[[], object]) -> None:
 
 
 def engine_threads(engine: str, threads: int) -> int:
-    """Return the requested number of threads; in a forked process warn once and return 1."""
+    """Return the requested number of threads, or warn once and return 1 in a forked process."""
     if engine not in _warned or threads == 1:
         return threads
     if not _warned[engine]:

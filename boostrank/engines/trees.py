@@ -1,4 +1,4 @@
-"""Base class of model formats, trees as arrays, step functions as trees, and rounding of leaves."""
+"""The base class of model formats, trees as arrays, step functions as trees, and the rounding of leaves."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ MAX_DEPTH = 4096
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Trees of a model file.
+    """The trees of a model file.
 
     Args:
         forest: trees for `kernels.forest.Walker`, whose scores differ from the engine's by a constant (XGBoost's
-            base_score) and by rounding; None if it does not support them.
-        why_not: reason why it does not support them, or "".
+            base_score) and by rounding; None if the walker does not support the trees.
+        why_not: reason why the walker does not support the trees, or "".
         count: number of trees, excluding a linear start.
         gain: float64[d], total gain of the splits by each feature, as the engine computes it.
         splits: int64[d], number of splits by each feature.
         used: int64[c], features that a prediction may depend on, ascending.
-        double: whether the engine sums only these trees, in float64, so that the walker's scores equal its own.
+        double: whether the engine adds up only these trees, in float64, so that the walker's scores equal the engine's.
     """
 
     forest: Forest | None
@@ -49,7 +49,7 @@ class Trees:
     def of(
         cls, forest: Forest, gain: Float64Array, features: int, linear: Sequence[Int64Array] = (), double: bool = False
     ) -> Trees:
-        """Summarise all trees and their start.
+        """Summarise all trees and their linear start.
 
         Args:
             gain: float64[M], gain of each node.
@@ -71,11 +71,11 @@ class Trees:
 
 @dataclass(frozen=True, eq=False)
 class ServedTrees:
-    """All trees of a model, including those of a start, for export.
+    """All trees of a model for export, including those of a linear start.
 
     Args:
         forest: trees, without a separate start.
-        node_count, leaf_count: number of documents (LightGBM) or sum of Hessians (XGBoost) of each node and leaf.
+        node_count, leaf_count: number of documents (LightGBM) or sum of Hessians (XGBoost) in each node and leaf.
         base: initial value of every score.
         single: whether the engine computes in float32, as XGBoost does, and not in float64, as LightGBM does.
     """
@@ -87,7 +87,7 @@ class ServedTrees:
     single: bool = False
 
     def small_first(self) -> ServedTrees:
-        """Order the trees by the mean square of their leaves, which keeps rounding errors of float32 sums small."""
+        """Order the trees by the mean square of their leaves, which keeps the rounding errors of float32 sums small."""
         forest, count = self.forest, np.maximum(self.leaf_count, 1e-30)
         owner, trees = forest.leaf_trees(), forest.roots.size
         added = np.bincount(owner, count * forest.value**2, trees) / np.bincount(owner, count, trees)
@@ -97,24 +97,24 @@ class ServedTrees:
 
 
 LARGEST_SCORE = 1e150
-"""Largest magnitude of a score, so that squares and sums of scores are finite."""
+"""The largest magnitude of a score, which keeps the squares and sums of scores finite."""
 
 
 def in_range(scores: npt.NDArray[Any]) -> bool:
-    """Return True if no score is beyond `LARGEST_SCORE` or NaN, without a temporary array."""
+    """Return True if no score is NaN or beyond `LARGEST_SCORE`, without allocating an array."""
     return not scores.size or max(float(scores.max()), -float(scores.min())) <= LARGEST_SCORE  # False for NaN
 
 
 @dataclass(frozen=True, eq=False)
 class LinearStart:
-    """Linear ranker from which trees start; its scores are the sum of a function (of `curves`) of each column."""
+    """A linear ranker from which trees start, whose scores are sums of one function (of `curves`) of each column."""
 
     feature_names: tuple[str, ...]
     curves: Mapping[int, Curve]
 
 
 class ModelFormat(Protocol):
-    """Model file of an engine.
+    """Base class of an engine's model files.
 
     Attributes:
         title: description of the format in messages.
@@ -126,7 +126,7 @@ class ModelFormat(Protocol):
     averages: bool = True
 
     def recognises(self, body: bytes) -> bool:
-        """Return True if the first bytes of a file have this format."""
+        """Return True if the first bytes of a file are those of this format."""
         ...
 
     def parse(self, body: bytes) -> Any:
@@ -159,7 +159,7 @@ class ModelFormat(Protocol):
         Args:
             body: file that the engine wrote, without categories or parameters of single features.
             columns: new column of each feature, ascending.
-            names: names of all features, from `engine_names`.
+            names: names of all features, as `engine_names` returns them.
         """
         raise ModelError(f"the features of a {self.name} model cannot change")
 
@@ -175,7 +175,7 @@ def refuse(wrong: bool | npt.NDArray[np.bool_], reason: str) -> None:
 
 
 def read_json(body: bytes) -> Any:
-    """Parse JSON without repeated keys; NaN and infinity are allowed."""
+    """Parse JSON that has no repeated keys; NaN and infinity are allowed."""
     try:
         return from_json(body, once=True)
     except ValueError as error:
@@ -183,7 +183,7 @@ def read_json(body: bytes) -> Any:
 
 
 def write_json(document: Any) -> bytes:
-    """Write JSON without escapes, which XGBoost's reader does not decode."""
+    """Write JSON without escape sequences, because XGBoost's reader does not decode them."""
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 
@@ -195,7 +195,7 @@ def reals(values: Any, what: str, length: int, *, largest: float | None = None) 
         largest: largest allowed magnitude; None for any number, including NaN and infinity.
     """
     if not isinstance(values, list) or len(values) != length:
-        raise ModelError(f"{what} has {len(values) if isinstance(values, list) else 'no list'} entries, needs {length}")
+        raise ModelError(f"{what} has {len(values) if isinstance(values, list) else 'no'} entries, but needs {length}")
     refuse(not set(map(type, values)) <= {int, float}, f"{what} has an entry that is not a number")
     try:
         numbers = np.array(values, dtype=np.float64)
@@ -220,12 +220,12 @@ def engine_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def depths(parent: Int64Array) -> Int64Array:
-    """Return the number of steps from each node to its root, int64[n]; -1 on or below a cycle.
+    """Return the number of steps from each node to its root, int64[n], or -1 on or below a cycle.
 
     Each pass doubles the known part of every path, so the number of passes is logarithmic in n.
 
     Args:
-        parent: int64[n], parent of each node of one or more trees; the parent of a root is the root itself.
+        parent: int64[n], parent of each node of one or more trees, where a root is its own parent.
     """
     ancestor, steps = parent.copy(), (parent != np.arange(parent.size)).astype(np.int64)
     for _ in range(int(parent.size).bit_length()):
@@ -238,11 +238,11 @@ def depths(parent: Int64Array) -> Int64Array:
 # A step function of one feature is a tree whose first split is below all numbers and sends missing values to a leaf. No
 # grown tree has such a split without gain, so it identifies a start.
 NOTHING = replace(Curve(np.zeros(0), np.array([0.0]), 0.0), documents=np.ones(2))
-"""Function with the value 0."""
+"""The function that is 0 everywhere."""
 
 
 def just_above(numbers: npt.NDArray[np.float32]) -> Float64Array:
-    """Return bounds a quarter of the way to the next float32 number, float64[k], where `<` and `<=` agree.
+    """Return bounds that lie a quarter of the way to the next float32 number, float64[k], where `<` and `<=` agree.
 
     Converters of LightGBM's `<=` round a bound to float32, which returns the number.
     """
@@ -252,11 +252,11 @@ def just_above(numbers: npt.NDArray[np.float32]) -> Float64Array:
 
 @dataclass(frozen=True)
 class StepTree:
-    """Step function as a tree; leaf 0 is for missing values, leaf i + 1 is step i.
+    """A step function as a tree, in which leaf 0 is for missing values and leaf i + 1 is step i.
 
     Args:
         bounds: thresholds of all nodes but the first; values up to the bound go left.
-        left, right: children of each node, parents first, as numbers of nodes or ~leaf.
+        left, right: children of each node, as node numbers or ~leaf, where parents come first.
         leaf, documents: value of each leaf, and its number of documents, at least 1 because TreeSHAP divides by it.
         node, below: mean value of the documents below each node, and their number.
     """
@@ -287,11 +287,11 @@ class StepTree:
 
 
 def split(ends: Float64Array) -> tuple[list[float], list[int], list[int]]:
-    """Return bounds, left and right children of the nodes that separate missing values and the pieces between ends."""
+    """Return the bounds and children of the nodes that separate missing values and the pieces between ends."""
     bounds, left, right, below = list[float](), [~0], [0], ends.tolist()
 
     def lead(first: int, last: int) -> int:
-        """Add the nodes of pieces `first` to `last`, and return their root as a child."""
+        """Add the nodes for the pieces `first` to `last`, and return their root as a child."""
         if first == last:
             return ~(first + 1)
         number, middle = len(left), (first + last) // 2
@@ -307,7 +307,7 @@ def split(ends: Float64Array) -> tuple[list[float], list[int], list[int]]:
 
 
 def parts_of(models: int, weights: Sequence[float] | None) -> list[float]:
-    """Return the divisor of each model, which is the number of models or one over its weight."""
+    """Return the divisor of each model, which is the number of models or the reciprocal of the model's weight."""
     return [float(models)] * models if weights is None else [1.0 / weight for weight in weights]
 
 
@@ -319,7 +319,7 @@ def by_feature(curves: Iterable[tuple[int, Curve]]) -> dict[int, Curve]:
 
 
 def sum_of_starts(starts: Sequence[Mapping[int, Curve]], weights: Sequence[float] | None = None) -> dict[int, Curve]:
-    """Return the weighted sum of starts; without weights, their mean."""
+    """Return the weighted sum of linear starts, or their mean if there are no weights."""
     shares = [1.0 / len(starts)] * len(starts) if weights is None else list(weights)
     found = {}
     for feature in sorted({feature for start in starts for feature in start}):
@@ -331,19 +331,19 @@ def sum_of_starts(starts: Sequence[Mapping[int, Curve]], weights: Sequence[float
 # Programs sum leaves in float32 or float64 and in any order, so rounding errors differ. Sums of multiples of one power
 # of 2 are exact while they are below 2^24 units.
 ROUNDED = 1e-3
-"""Largest ratio of the rounding error of scores to their deviation (root mean squares, independent trees)."""
+"""The largest ratio of the scores' rounding error to their deviation (root mean squares, independent trees)."""
 _BITS = 24  # precision of a float32 number
 
 
 def of_doubles(threshold: Float64Array) -> Float64Array:
-    """Return thresholds, float64[M], that split float64 values like the float32 numbers to which they round.
+    """Return thresholds, float64[M], that split float64 values like the float32 numbers that they round to.
 
     Features are float32. A decimal may be just above a threshold in float64 but round to a float32 number below it, so
-    that programs that compare in float64 would send it to the other side. If the threshold is between the float32
-    numbers f and g, the result is the largest float64 that rounds to f.
+    programs that compare in float64 would send it to the other side. If the threshold is between the float32 numbers f
+    and g, the result is the largest float64 that rounds to f.
 
     Args:
-        threshold: thresholds of splits that send values at or below to the left.
+        threshold: thresholds of splits that send values at or below the threshold to the left.
     """
     with np.errstate(over="ignore"):
         below = threshold.astype(np.float32)
@@ -356,7 +356,7 @@ def of_doubles(threshold: Float64Array) -> Float64Array:
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """Leaves of a model.
+    """The leaves of a model.
 
     Args:
         tree: int64[L], tree of each leaf, from 0 and ascending.

@@ -1,1 +1,1 @@
-"""Compiled arithmetic on arrays, without files, engines or user-facing options."""
+"""Compiled arithmetic on arrays, which does not depend on files, engines or the users' options."""

@@ -1,4 +1,4 @@
-"""Step functions of one feature, and their values on documents."""
+"""Step functions of single features, which are evaluated on documents."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.jit import F1, F2, I1, entry_point, inline
 
 LOWEST = float(np.finfo(np.float64).min)
-"""Smaller values, which are -infinity, count as missing: a LightGBM tree sends both the same way."""
+"""The smallest number; smaller values (-infinity) are missing, because a LightGBM tree sends both the same way."""
 
 ZERO = float(np.float32(1e-35))
-"""The float32 kZeroThreshold of LightGBM; smaller magnitudes count as 0."""
+"""LightGBM's kZeroThreshold in float32, below which magnitudes are treated as 0."""
 
 # Documents processed together.
 _CHUNK = 256
@@ -34,10 +34,10 @@ class Curve:
     """A step function with the value constant[i] in piece i, which includes its end, bounds[i].
 
     Args:
-        bounds: float64[k], ascending: ends of all pieces but the last.
+        bounds: float64[k], ends of all pieces but the last, ascending.
         constant: float64[k + 1].
         missing: value for a missing feature.
-        documents: float64[k + 2], number of documents in each piece, then of those without a value; None if unknown.
+        documents: float64[k + 2], number of documents in each piece, and of those without a value; None if unknown.
     """
 
     bounds: Float64Array
@@ -49,7 +49,7 @@ class Curve:
         return replace(self, constant=factor * self.constant, missing=factor * self.missing)
 
     def on(self, bounds: Float64Array) -> Curve:
-        """Return the same function on a superset of its bounds."""
+        """Return the same function with a superset of its bounds."""
         at = np.append(np.searchsorted(self.bounds, bounds), self.bounds.size)
         documents = self.documents
         if documents is not None:  # parts of a piece get equal shares
@@ -58,14 +58,14 @@ class Curve:
 
 
 def rounded_down(numbers: Float64Array) -> Float32Array:
-    """Round to the largest float32 numbers that are not above these."""
+    """Round each number down to the largest float32 number that is not above it."""
     with np.errstate(over="ignore"):
         near = numbers.astype(np.float32)
     return np.where(near > numbers, np.nextafter(near, np.float32(-np.inf)), near)
 
 
 def combined(curves: Sequence[Curve], weights: Sequence[float]) -> Curve:
-    """Return the weighted sum of one or more functions of the same feature."""
+    """Return the weighted sum of functions of the same feature."""
     bounds = np.unique(np.concatenate([curve.bounds for curve in curves]))
     same = [curve.on(bounds) for curve in curves]
     seen = [curve.documents for curve in same if curve.documents is not None]
@@ -83,8 +83,8 @@ class Curves:
 
     Args:
         feature: int64[m], column of each function.
-        ptr: int64[m + 1], start of the pieces of each.
-        bounds: float64[p], end of each piece; infinity for a last one.
+        ptr: int64[m + 1], start of each function's pieces.
+        bounds: float64[p], end of each piece, which is infinity for the last piece of a function.
         constant: float64[p].
         missing: float64[m].
     """
@@ -117,7 +117,7 @@ class Curves:
             yield feature, Curve(self.bounds[a : b - 1], self.constant[a:b], float(self.missing[j]))
 
     def values(self, rows: Float32Array) -> Float64Array:
-        """Return the value of each function on each row, float64[n, m], for rows float32[n, c], NaN where missing."""
+        """Return the value of each function on each row, float64[n, m]; rows are float32[n, c], NaN where missing."""
         out = np.empty((rows.shape[0], self.feature.size))
         rows = np.ascontiguousarray(rows, dtype=np.float32)
         _values(rows, self.feature, self.ptr, self._below, self._again, self.constant, self.missing, out)
@@ -125,7 +125,7 @@ class Curves:
 
     @property
     def levels(self) -> Float64Array:
-        """Values of the functions in each piece, then for a missing feature, float64[p + m]."""
+        """The values of the functions in each piece, and then for missing features, float64[p + m]."""
         return np.concatenate([self.constant, self.missing])
 
     def summed(
@@ -133,12 +133,12 @@ class Curves:
     ) -> tuple[Float64Array, Int64Array]:
         """Return the sum of the functions on each row, float64[n], and the number of rows in each piece, int64[p + m].
 
-        The last m numbers count the rows without a value.
+        The last m numbers are those of rows without a value.
 
         Args:
             rows: float32[n, c].
-            levels: float64[k, p + m]: `levels` of several sets of functions with the same pieces.
-            which: int64[n], the set for each row; None means the first.
+            levels: float64[k, p + m], the `levels` of several sets of functions with the same pieces.
+            which: int64[n], the set of functions for each row; None for the first set.
         """
         out, found = np.zeros(rows.shape[0]), np.zeros(levels.shape[1], np.int64)
         which = np.zeros(rows.shape[0], np.int64) if which is None else which
@@ -147,7 +147,7 @@ class Curves:
         return out, found
 
     def with_documents(self, found: Int64Array) -> list[tuple[int, Curve]]:
-        """Return column and function of each, with the counts of documents that `summed` returns."""
+        """Return the column and the function of each, with the document counts that `summed` returns."""
         pieces, missing = found[: self.bounds.size].astype(np.float64), found[self.bounds.size :]
         return [
             (feature, replace(curve, documents=np.append(pieces[self.ptr[j] : self.ptr[j + 1]], missing[j])))
@@ -156,7 +156,7 @@ class Curves:
 
     @cached_property
     def _again(self) -> npt.NDArray[np.bool_]:
-        """Whether a function has the pieces of its predecessor, bool[m]."""
+        """Whether each function has the same pieces as its predecessor, bool[m]."""
         spans = [slice(a, b) for a, b in pairwise(self.ptr.tolist())]
         same = [np.array_equal(self.bounds[a], self.bounds[b]) for a, b in pairwise(spans)]
         return np.array([False, *same])[: self.feature.size] & (self.feature == np.roll(self.feature, 1))
@@ -167,7 +167,7 @@ class Curves:
 
     @property
     def largest(self) -> float:
-        """Largest possible magnitude of the sum of the functions."""
+        """The largest possible magnitude of the sum of the functions."""
         return sum(max(abs(curve.missing), float(np.abs(curve.constant).max())) for _, curve in self)
 
 
@@ -181,7 +181,7 @@ def _find(
     x: Float32Array,
     piece: npt.NDArray[np.uint32],
 ) -> None:
-    """Write the values of a column, NaN where missing, to `x`, and the piece of each value to `piece`."""
+    """Write the values of a column to `x` (NaN where missing), and the piece of each value to `piece`."""
     for i in range(size):
         value = rows[start + i, column]
         x[i] = _NO_SIZE if -_NEAR <= value <= _NEAR else _MISSING if value < _LEAST else value

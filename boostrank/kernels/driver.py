@@ -1,12 +1,12 @@
-"""Driver of objectives: runs a kernel over all queries.
+"""The driver of objectives, which runs a kernel over all queries.
 
-Only this module handles weights, scales, floors, float32, threads, mixtures of two objectives, and the options applied
-to an objective (`composition`).
+Only this module handles weights, scales, floors, float32, threads, mixtures of two objectives, and the options that are
+applied to an objective (`composition`).
 
-Threads share the queries and each writes its own slice; sums over queries are taken in query order. So the result does
+Each thread writes the results of its own queries, and sums over queries are taken in query order, so the result does
 not depend on the number of threads.
 
-A common factor of gradient and Hessian changes no Newton leaf, -sum g / sum h, but the meaning of
+A common factor of gradient and Hessian does not change a Newton leaf, -sum g / sum h, but it changes the meaning of
 `min_sum_hessian_in_leaf`, `min_child_weight` and `lambda_l2`. The driver divides both by the mean curvature of the
 documents of live queries. One unit of Hessian is then one average document, as in squared error, for every objective
 and in every round.
@@ -38,16 +38,16 @@ HESSIAN_FLOOR = 1e-6
 _NO_CURVATURE = 1e-30
 
 AllReduce = Callable[[Float64Array], Float64Array]
-"""Function of the sums of one process that returns the sums over all processes; all of them must call it."""
+"""A function that takes the sums of one process and returns those of all processes, each of which must call it."""
 
 
 def alone(sums: Float64Array) -> Float64Array:
-    """Return the sums: the `AllReduce` of a single process."""
+    """Return the sums unchanged, as the `AllReduce` of a single process."""
     return sums
 
 
 LIVE, DEAD, BROKEN = 0, 1, 2
-"""States of a query after a pass: live; zero gradient everywhere; not finite, or with negative curvature.
+"""The states of a query after a pass: live, dead (zero gradients) or broken (not finite, or negative curvature).
 
 A dead query keeps the Hessian of its kernel, so that a regression without errors keeps its weight.
 """
@@ -58,9 +58,10 @@ _U1 = types.Array(types.uint8, 1, "C")
 
 @dataclass(frozen=True, eq=False)
 class Buffers:
-    """Outputs of a pass, allocated once per data set: derivatives float[N]; loss, sums and state of each query, [Q].
+    """The outputs of a pass, allocated once per data set.
 
-    All include the weights of queries. `scratch` has work arrays of kernels, one entry per thread that has run.
+    They are derivatives, float[N], and each query's loss, sums and state, [Q], all including the query weights.
+    `scratch` contains the work arrays of kernels for each thread that has run.
     """
 
     grad: np.ndarray[Any, np.dtype[Any]]
@@ -73,27 +74,27 @@ class Buffers:
 
     @classmethod
     def allocate(cls, documents: int, queries: int, dtype: type[np.floating[Any]] = np.float32) -> Buffers:
-        """Allocate for N documents in Q queries: float32 for an engine, float64 for a part of a mixture."""
+        """Allocate outputs for N documents in Q queries, float32 for an engine or float64 for a part of a mixture."""
         grad, hess = np.zeros(documents, dtype), np.zeros(documents, dtype)
         loss, hess_sum, magnitude = np.zeros((3, queries))
         return cls(grad, hess, loss, hess_sum, magnitude, np.zeros(queries, np.uint8))
 
     @property
     def broken_query(self) -> int:
-        """Index of the first broken query; -1 without one."""
+        """The index of the first broken query, or -1 if there is none."""
         broken = np.flatnonzero(self.state == BROKEN)
         return int(broken[0]) if broken.size else -1
 
 
 @dataclass(frozen=True)
 class PassStats:
-    """Statistics of one pass over all queries.
+    """The statistics of one pass over all queries.
 
     Args:
         loss: weighted sum of the kernel's losses over all processes of the training.
         dead_queries: number of queries, over all processes, with zero gradient everywhere.
-        broken_query: index of the first query with a score, gradient or Hessian that is not finite, or a negative
-            Hessian; -1 without one.
+        broken_query: index of the first query with a score, gradient or Hessian that is not finite, or with a negative
+            Hessian; -1 if there is none.
         floored: number of documents of live queries whose Hessian was raised to the floor.
         scale: factor of gradient and Hessian.
     """
@@ -123,13 +124,13 @@ def run_kernel(
     scratch_per_document: int = 8,
     threads: int = 1,
 ) -> None:
-    """Compute gradient and Hessian of every document with a kernel, times query weights.
+    """Compute the gradient and Hessian of every document with a kernel, multiplied by the query weights.
 
     Args:
         kernel: see `kernels.objective`, which also explains the constants and parameters.
         scores, gains: float64[N].
         ptr, weights: int64[Q+1], float64[Q].
-        out: overwritten.
+        out: outputs, which are overwritten.
         composition: options applied to the kernel.
         slot, slot_values: index in `params` of a parameter with a value per query, and int64[Q] of these values.
         ordered, scratch_per_document: see `ObjectiveSpec`; the latter must not change for one `out`.
@@ -159,7 +160,7 @@ def run_kernel(
 def mix_gradients(
     parts: Sequence[Buffers], factors: Sequence[float], ptr: Int64Array, out: Buffers, *, threads: int = 1
 ) -> None:
-    """Write factors[0] * parts[0] + factors[1] * parts[1] of two float64 parts to `out`, float32."""
+    """Write factors[0] * parts[0] + factors[1] * parts[1] to `out` in float32, where the parts are float64."""
     (first, second), (a, b) = parts, factors
 
     def work(task: tuple[int, int]) -> None:
@@ -173,7 +174,7 @@ def mix_gradients(
 
 
 def finish(ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, all_reduce: AllReduce = alone) -> PassStats:
-    """Scale gradient and Hessian in `out` for the engine, and return the statistics of the pass.
+    """Scale the gradient and Hessian in `out` for the engine, and return the statistics of the pass.
 
     Args:
         unit_hessian: scale both so that the mean Hessian of live documents is one, and raise the Hessian to the floor;
@@ -213,7 +214,7 @@ def _probe(values: Float64Array) -> float:
 
 @inline_sums
 def _judge(grad: Any, hess: Any, probe: float) -> tuple[float, float, int]:
-    """Return the sums of Hessian and |gradient| of a query, and its state after rounding to float32."""
+    """Return a query's sums of Hessian and |gradient|, and its state after rounding to float32."""
     total, magnitude = 0.0, 0.0
     for i in range(grad.shape[0]):
         g32, h32 = np.float32(grad[i]), np.float32(hess[i])
@@ -285,7 +286,7 @@ def _gradients(
 
 @cache
 def _gradients_to(single: bool, is_plain: bool) -> CompiledFunction[..., None]:
-    """Return `_gradients` compiled for one output type, with or without options applied to the kernel."""
+    """Return `_gradients` compiled for one output type, with or without options that are applied to the kernel."""
     real, composition = _S1 if single else F1, types.none if is_plain else COMPOSITION
     signature = types.void(
         types.FunctionType(KERNEL_SIGNATURE), SORT, types.int64, types.int64, F1, F1, I1, F1, F2, F2, F1,

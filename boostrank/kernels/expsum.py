@@ -8,8 +8,8 @@ Let f be a polynomial without constant term in t = exp(-rate |s_i - s_j|),
     r_i = exp(-rate (s_{i-1} - s_i))
 
 so the sum over the documents above is sum_l c_l E_l(i): one pass down, one up for those below, with one `exp` per
-document and no pairs. Both sides use the same f, so gradients cancel up to rounding and ties (r = 1) give every tied
-document the same sum; across a huge gap r is 0. Every r is at most 1, so nothing grows.
+document and no pairs. Both sides use the same f, so gradients cancel up to rounding, and ties (r = 1) give every tied
+document the same sum. Across a huge gap, r is 0. Every r is at most 1, so no sum can grow.
 
 The functions of the sigmoid family are analytic on 0 <= t <= 1 with their nearest singularity at t = -1. f(t) / t is
 interpolated at Chebyshev points that include both ends, so f is exact at a tie and has a small relative error far away,
@@ -21,9 +21,9 @@ where it vanishes. Terms and largest relative error on 0 < t <= 1, which the tes
 | its slope | t / (1 + t)^2 | 4e-8 | 5e-11 |
 | softplus(-x) | ln(1 + t) | 3e-10 | 2e-13 |
 
-Not every curve is such a polynomial, but a freely chosen one, such as a bound on a curvature, can be.
+Not every curve is such a polynomial, but a curve that can be chosen freely, such as a bound on a curvature, may be.
 
-Two kinds of sums depend on the order of two documents' gains, of which there may be any number:
+Two kinds of sums depend on how the gains of two documents compare, where the number of different gains is not limited:
 
 * over **equal** gains: documents grouped by gain, each group by descending score, are one array for `add_sums` with
   factor 0 between groups. Sums over unequal gains are the sums over all documents minus these. Both use the same
@@ -48,11 +48,11 @@ SUMS = Param(
     "(pair by pair, the reference, in quadratic time)",
     choices=("fast", "exact", "direct"),
 )
-"""Shared by the objectives with sums over pairs."""
+"""The parameter for the objectives with sums over pairs."""
 EXACT, DIRECT = 1, 2
 
 Curve = tuple[Coefficients, Coefficients]
-"""Coefficients of a curve for fast and for exact sums."""
+"""The coefficients of a curve for fast sums and for exact sums."""
 
 # Smaller factors between neighbours count as 0: their 16th powers would be subnormal, hence slow.
 NOTHING = 1e-18
@@ -112,12 +112,12 @@ CURVATURE_FAR = 0.008
 CURVATURE_RATE = 1.0 / 16.0
 
 ROOM = 32
-"""Length of the `state` of `add_sums`."""
+"""The length of the `state` of `add_sums`."""
 
 
 @inline
 def decays(s: Float64Array, rate: float, r: Float64Array) -> None:
-    """Write r_i = exp(-rate (s_{i-1} - s_i)), r_0 = 0, of descending scores."""
+    """Write r_i = exp(-rate (s_{i-1} - s_i)), with r_0 = 0, for descending scores."""
     r[0] = 0.0
     for i in range(1, s.shape[0]):
         e = fast_exp(max(rate * (s[i] - s[i - 1]), -700.0))
@@ -126,7 +126,7 @@ def decays(s: Float64Array, rate: float, r: Float64Array) -> None:
 
 @inline
 def forget(state: Float64Array, slots: int) -> None:
-    """Set negligible running sums to 0."""
+    """Set running sums that are negligible to 0."""
     for slot in range(slots):
         state[slot] = 0.0 if abs(state[slot]) < FADED else state[slot]
 
@@ -145,8 +145,8 @@ def add_sums(
 
     Args:
         r: float64[n], from `decays`.
-        coefficients: coefficients of f; their number is even, at most 16, and part of the type.
-        above, below: factors of the two sides: 1 and 1 make f an even function of the difference, -1 and 1 an odd one.
+        coefficients: coefficients of f, whose number is even, at most 16, and part of the type.
+        above, below: factors of the two sides; 1 and 1 make f an even function of the difference, -1 and 1 an odd one.
         state: float64[ROOM], overwritten.
     """
     n, slots = r.shape[0], 2 * len(coefficients)
@@ -171,7 +171,7 @@ def add_odd_and_even(
     out_even: Float64Array,
     state: Float64Array,
 ) -> None:
-    """Run `add_sums` of two functions at once: `odd` with -1 above, `even` with 1, both with 1 below."""
+    """Run `add_sums` for two functions at once, where `above` is -1 for `odd` and 1 for `even`, and `below` is 1."""
     n, slots = r.shape[0], 2 * len(odd)
     state[:slots] = 0.0
     for i in range(1, n):
@@ -190,7 +190,7 @@ def add_curve(
     sums: int, curve: Curve, r: Float64Array, w: Float64Array, above: float, below: float, out: Float64Array,
     state: Float64Array,
 ) -> None:  # fmt: skip
-    """Run `add_sums` of a curve, such as `SIGMOID`, with the precision of `sums`, an index in `SUMS`."""
+    """Run `add_sums` for a curve, such as `SIGMOID`, with the precision given by `sums`, an index in `SUMS`."""
     if sums == EXACT:
         add_sums(r, w, curve[EXACT], above, below, out, state)
     else:
@@ -199,7 +199,7 @@ def add_curve(
 
 @inline_sums
 def softplus_of_power(t: float) -> float:
-    """Return ln(1 + t) for 0 <= t <= 1 by arithmetic only; relative error below 2e-13."""
+    """Return ln(1 + t) for 0 <= t <= 1 by arithmetic only, with a relative error below 2e-13."""
     c: Coefficients = SOFTPLUS[EXACT]
     high = c[8] + t * (c[9] + t * (c[10] + t * (c[11] + t * (c[12] + t * (c[13] + t * (c[14] + t * c[15]))))))
     low = c[0] + t * (c[1] + t * (c[2] + t * (c[3] + t * (c[4] + t * (c[5] + t * (c[6] + t * c[7]))))))
@@ -209,7 +209,7 @@ def softplus_of_power(t: float) -> float:
 
 @inline
 def group_by_gain(gains: Float64Array, member: Int64Array, grade: Int64Array, spare: Int64Array) -> int:
-    """Write positions grouped by gain, highest first, and the grade of every position; return the number of grades.
+    """Write the positions grouped by gain, highest first, and the grade of each; return the number of grades.
 
     Within a group the positions `member` ascend; `spare` is overwritten.
     """
@@ -224,7 +224,7 @@ def group_by_gain(gains: Float64Array, member: Int64Array, grade: Int64Array, sp
 
 @inline
 def cut_between_grades(r: Float64Array, member: Int64Array, grade: Int64Array) -> None:
-    """Set to 0 the factors between documents of different grades that are neighbours in `group_by_gain`."""
+    """Set the factors between neighbours in `group_by_gain` that have different grades to 0."""
     for k in range(1, r.shape[0]):
         if grade[member[k]] != grade[member[k - 1]]:
             r[k] = 0.0
@@ -236,7 +236,7 @@ def add_wrong_pairs(
 ) -> None:
     """Add the weights of all lower-graded documents above to `out`, and subtract those of all higher-graded ones below.
 
-    The same with weights of 1 goes to `count`. `tree`, float64[max(2 grades + 2, 4 `WIDTH`)], is overwritten.
+    The same sums with weights of 1 are added to `count`. `tree`, float64[max(2 grades + 2, 4 `WIDTH`)], is overwritten.
     """
     n = grade.shape[0]
     if grades <= WIDTH:

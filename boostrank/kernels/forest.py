@@ -1,18 +1,18 @@
-"""Forests of a model: `Walker` computes scores after changes of features, `Scorer` the scores of the engine.
+"""The forest of a model: `Walker` computes scores after features are changed, and `Scorer` the engine's own scores.
 
 `Walker` changes all features in one walk per tree. A document reaches its leaf through a few nodes, and another value
 of a feature changes the leaf only if it changes the direction at one of these nodes. So each node of the walk also
-tests the other value, and a second walk starts only where the directions differ. Scoring once per feature would cost
-about twenty times as much with trees of 31 leaves.
+tests the other value, and a second walk starts only where the directions differ. With trees of 31 leaves, scoring once
+per feature would cost about twenty times as much.
 
-Its scores are sums of integers (leaf values times a power of two), so they do not depend on the order of addition:
+Its scores are sums of integers (leaf values times a power of two), so they do not depend on the order of addition, and
 documents in the same leaves tie exactly, as they do for the engine. The values of a start are integers too.
 
-`Scorer` returns the bits of the engine: it adds the leaves of a document tree by tree, in float64 for LightGBM and in
-float32 for XGBoost. 64 documents descend a tree together, without branches (a leaf leads to itself), so memory accesses
-overlap, and everything that a step needs of a node is adjacent. Numbers are compared as integers in the same order. A
-missing value becomes the smallest or largest integer, whichever leads in its direction. A binary search over the bounds
-finds the step of a start.
+`Scorer` returns the same bits as the engine: it adds the leaves of a document tree by tree, in float64 for LightGBM and
+in float32 for XGBoost. 64 documents descend a tree together, without branches (a leaf leads to itself), so memory
+accesses overlap, and all data that a step needs of a node are adjacent. Numbers are compared as integers in the same
+order. A missing value becomes the smallest or the largest integer, whichever leads in its direction. A binary search
+over the bounds finds the step of a start.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from boostrank.kernels.jit import F1, I1, INT, CompiledFunction, entry_point, in
 from boostrank.kernels.primitives import uniform
 
 NAN_LEFT, ZERO_IS_MISSING, CATEGORICAL, LISTED_RIGHT = 1, 2, 4, 8
-"""Bits of `Forest.kind`."""
+"""The bits of `Forest.kind`."""
 
 # Number of documents whose values and changes stay in a core's cache while all trees process them.
 _CHUNK = 256
@@ -46,20 +46,20 @@ _S1, _S2 = types.float32[::1], types.float32[:, ::1]
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """All trees of a model, with concatenated nodes. A document goes left if its value <= threshold.
+    """All trees of a model, with concatenated nodes, where a document goes left if its value <= threshold.
 
     Args:
-        feature: int32[M], column that each node splits by.
-        threshold: float64[M]; the index of its set for a categorical split.
+        feature: int32[M], column by which each node splits.
+        threshold: float64[M], threshold of each node, or the index of its set for a categorical split.
         kind: uint8[M]: NAN_LEFT, missing values go left; ZERO_IS_MISSING, as LightGBM's zero_as_missing; CATEGORICAL,
             the categories of a set go left, all others right; LISTED_RIGHT, the reverse.
-        left, right: int32[M], >= 0: a node; < 0: ~child is a leaf; numbered over all trees.
+        left, right: int32[M], children numbered over all trees: a node if >= 0; if < 0, ~child is a leaf.
         value: float64[L], value of each leaf.
         roots: int32[T], numbered as left and right.
         tree: int32[M], tree of each node.
         sets: uint32[W], concatenated sets of categories: bit c % 32 of word c // 32 marks category c.
         set_ptr: int64[S+1], start of each set.
-        start: functions whose sum is the initial score; None: 0.
+        start: functions whose sum is the initial score; None if it is 0.
     """
 
     feature: npt.NDArray[np.int32]
@@ -76,7 +76,7 @@ class Forest:
 
     @property
     def used(self) -> Int64Array:
-        """Columns that some node splits by, ascending."""
+        """The columns by which at least one node splits, ascending."""
         return np.unique(self.feature).astype(np.int64)
 
     @cached_property
@@ -85,20 +85,20 @@ class Forest:
         return np.asarray((self.kind & CATEGORICAL) != 0)
 
     def categories(self, of_set: int) -> Int64Array:
-        """Return the categories in a set, ascending."""
+        """Return the categories of a set, ascending."""
         words = self.sets[self.set_ptr[of_set] : self.set_ptr[of_set + 1]]
         bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
         return np.flatnonzero(bits).astype(np.int64)
 
     def exponent(self) -> int:
-        """Return the exponent of 2 by which leaf values and those of a start become integers, of at most 60 bits."""
+        """Return the exponent of 2 that makes the values of leaves and of a start integers of at most 60 bits."""
         largest = np.zeros(max(1, self.roots.size))
         np.maximum.at(largest, self.leaf_trees(), np.abs(self.value))
         start = 0.0 if self.start is None else self.start.largest
         return min(_SUM_BITS - math.frexp(max(float(largest.sum()) + start, 1e-300))[1], 1000)
 
     def leaf_trees(self) -> Int64Array:
-        """Return the tree of each leaf, int64[L]; 0 for leaves without a parent."""
+        """Return the tree of each leaf, int64[L], or 0 for leaves without a parent."""
         owner = np.zeros(self.value.size, np.int64)
         for child in (self.left, self.right):
             owner[~child[child < 0]] = self.tree[child < 0]
@@ -108,9 +108,9 @@ class Forest:
 
 
 class Walker:
-    """Scores of documents under a forest, and their changes.
+    """The scores of documents under a forest, and how they change.
 
-    The rows have the given columns, int64[c], ascending, which include all that the forest uses.
+    The rows have the given columns, int64[c], ascending, which include all columns that the forest uses.
     """
 
     def __init__(self, forest: Forest, columns: Int64Array) -> None:
@@ -124,12 +124,12 @@ class Walker:
         self._value = self._whole(forest.value)
 
     def scores(self, rows: Float32Array) -> Float64Array:
-        """Return scores float64[n] of rows float32[n, c]."""
+        """Return the scores, float64[n], of rows float32[n, c]."""
         nothing = np.full(self._n_columns, -1, np.int64)
         return self._numbers(self._walk(rows, rows, nothing, 0)[0])
 
     def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
-        """Return the scores float64[units, n] if the columns of one unit take their values from `other`, for each unit.
+        """Return the scores, float64[units, n], if the columns of one unit at a time take their values from `other`.
 
         Args:
             rows, other: float32[n, c], C order; NaN is missing.
@@ -245,19 +245,19 @@ def permute_within(
     order: Int64Array,
     out: Float32Array,
 ) -> None:
-    """Shuffle the values of columns among the documents of each query; columns of one unit move together.
+    """Shuffle the values of columns among the documents of each query, where the columns of one unit move together.
 
-    The shuffle (Fisher and Yates) depends only on the unit's seed and the query.
+    The shuffle (by Fisher and Yates) depends only on the unit's seed and the query.
 
     Args:
         rows: float32[n, c].
         ptr: int64[q+1], queries of these rows.
         first_query: index of the first query in the data set.
         unit: int64[c], unit of each column; -1 for columns that stay.
-        within: int64[units], 0 for units that stay.
+        within: int64[units], 0 for units that are not shuffled.
         seeds: float64[units], as in `primitives.uniform`.
         order: int64[longest query], overwritten.
-        out: float32[n, c], a copy of `rows`; the columns of the units are written.
+        out: float32[n, c], a copy of `rows` in which the columns of the units are written.
     """
     for q in range(ptr.shape[0] - 1):
         a, n = ptr[q], ptr[q + 1] - ptr[q]
@@ -289,20 +289,20 @@ _NEXT, _HALF = np.uint64(1), np.uint64(32)
 
 
 def _ordered(numbers: Float32Array) -> UInt32Array:
-    """Return integers in the order of float32 numbers; missing values are 0, below all others."""
+    """Return integers in the order of the float32 numbers, where missing values are 0 and below all others."""
     bits = (numbers + np.float32(0.0)).view(np.uint32)  # -0 becomes 0
     return np.where(np.isnan(numbers), _LEAST, np.where(bits < _SIGN, bits | _SIGN, ~bits)).astype(np.uint32)
 
 
 class Scorer:
-    """Scores of rows under a forest.
+    """The scores of rows under a forest.
 
     Args:
-        forest: trees; each function of a start counts as one tree.
+        forest: trees, where each function of a start is treated as one tree.
         double: whether the engine sums in float64 and treats magnitudes below 1e-35 as 0 (LightGBM).
 
     Attributes:
-        columns: int64[c], ascending: the columns that it reads; rows have only these.
+        columns: int64[c], the columns that the scorer reads, ascending; rows have only these.
 
     Raises:
         ValueError: the forest has categorical splits.
@@ -338,7 +338,7 @@ class Scorer:
         self._ptr, self._end, self._level = _blocks(start, real)
 
     def scores(self, rows: Float32Array) -> Float64Array:
-        """Return scores float64[n] of rows float32[n, c], C order, NaN where missing."""
+        """Return the scores, float64[n], of rows float32[n, c], C order, NaN where missing."""
         out = np.empty(rows.shape[0])
         self._score(
             rows.view(np.uint32), self._column, self._kind, self._near, self._start_view, self._ptr, self._end,
@@ -348,9 +348,9 @@ class Scorer:
 
 
 def _blocks(start: Curves | None, real: type) -> tuple[Int64Array, UInt32Array, Reals]:
-    """Return the pieces of a start in whole blocks: starts of the functions, ends of the pieces, levels.
+    """Return the pieces of a start in whole blocks: starts of the functions, ends of the pieces, and levels.
 
-    The first piece of a function holds missing values and -infinity.
+    The first piece of a function is for missing values and -infinity.
     """
     if start is None:
         return np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0, real)
@@ -377,15 +377,15 @@ def _score_in(
     rows: UInt32Array, column: Int32Array, kind: Int32Array, near_: int, start_view: Int32Array, ptr: Int64Array,
     end: UInt32Array, level: Reals, nodes: UInt64Array, value: Reals, depth: Int64Array, out: Float64Array,
 ) -> None:  # fmt: skip
-    """Score rows, given as the bits of their float32 numbers, with sums in the type of `value`.
+    """Score rows that are given as the bits of their float32 numbers, with sums in the type of `value`.
 
     Args:
         column, kind: column of each view, and its bits of `Forest.kind`.
         near_: bits of the largest number that counts as 0.
-        start_view, ptr, end, level: view of each function of a start, and its pieces in blocks.
-        nodes: two numbers per place in a tree: the bound, above the bits of the left child, which the right child
-            follows; and the start of the values of its view.
-        value: value of each place; 0 at nodes.
+        start_view, ptr, end, level: view of each function of a start, and the function's pieces in blocks.
+        nodes: two numbers per node or leaf: the bound, above the bits of the left child, which the right child follows;
+            and the start of the values of its view.
+        value: value of each leaf; 0 at nodes.
         depth: number of steps down each tree.
     """
     near, x, at = np.uint32(near_), np.zeros(column.size * _TOGETHER, np.uint32), np.zeros(_TOGETHER, np.uint64)

@@ -1,32 +1,32 @@
-"""Sums of Gaussians of differences in near-linear time, on a lattice where each is a sum of products of two factors.
+"""Sums of Gaussians of differences in near-linear time, where each Gaussian is a sum of products on a lattice.
 
     exp(-(u - u')^2) (1 + r) = sum_m p_m(u) p_m(u'),   p_m(u) = sqrt(2 h / sqrt(pi)) exp(-2 (u - m h)^2)
 
-with |r| < 2.01 exp(-(pi / 2h)^2) for all u and u': the trapezoidal rule, of step h, on the Gaussian exp(-4 (y - (u +
-u') / 2)^2). All terms are positive and the error is relative for each pair, at any distance. A document uses only the
-`TAPS` points around it; the truncated part is at most exp(-(TAPS h)^2 / 2), for a pair TAPS h / 2 apart.
+with |r| < 2.01 exp(-(pi / 2h)^2) for all u and u'. This is the trapezoidal rule with step h for exp(-4 (y - (u + u') /
+2)^2). All terms are positive and the error is relative for each pair, at any distance. A document uses only the `TAPS`
+points around it; the truncated part is at most exp(-(TAPS h)^2 / 2), for a pair TAPS h / 2 apart.
 
-`gauss_gradient`, for SmoothNDCG: Gaussian averages over one sorted list, and their gradients.
+`gauss_gradient`, for SmoothNDCG, computes Gaussian averages over one sorted list and their gradients.
 
     sum_i w_i e_ij v_i,   e_ij = exp(-(u_i - u_j)^2)      for every anchor j
 
-Each document adds p_m(u_i) to the points around it and reads its sum from them: nothing cancels, and far documents keep
-their small weights, however many there are. The truncation changes an average by 2e-11 with 100,000 documents at the
-worst distance. The difference of two places is e_ij u_i - u_j e_ij, with places relative to the first document of a
-run: exactly 0 if all are tied.
+Each document adds p_m(u_i) to the points around it and reads its sum from them, so nothing cancels, and distant
+documents keep their small weights, however many there are. The truncation changes an average by 2e-11 with 100,000
+documents at the worst distance. The difference of two positions is e_ij u_i - u_j e_ij, with positions relative to the
+first document of a run, so it is exactly 0 if all are tied.
 
 An absolute difference |v_i - c_j| is not a product, but sums of it follow from sums by value. Documents are in slots of
 ascending value. The slots are cumulated after the last document that reaches a point; two numbers then give the part
-below c_j. The lattice moves along the list: it holds `CELLS` points, however wide the list is.
+below c_j. The lattice moves along the list and has `CELLS` points, however wide the list is.
 
-`gaussian_rank_changes`, for StochasticRank: gain and loss of a metric as one document moves past the others.
+`gaussian_rank_changes`, for StochasticRank, computes how a metric changes as one document moves past the others.
 
     F_a = sum_{q < a} drop_q (g_a - g_q) e_aq + sum_{q > a} drop_(q-1) (g_a - g_q) e_aq,
     e_aq = exp(-(x_q - c_a)^2 / (2 v))
 
 over documents by descending x. A document is at x_a, its Gaussian is centred at c_a, and the weight of another document
-depends on which of the two comes first. So on the way down the list, every document reads the lattice with the
-documents before it, and then adds itself; likewise on the way up. With u = x / sqrt(2 v) that is the lattice above.
+depends on which of the two comes first. So on the way down the list, and also on the way up, every document reads the
+lattice with the documents before it, and then adds itself. With u = x / sqrt(2 v) that is the lattice above.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.jit import inline, inline_sums
 
 STEP = 0.3
-"""The step h, for which r is below 3e-12."""
+"""The step h of the lattice, for which r is below 3e-12."""
 TAPS = 28
-"""Number of points of a document; the middle two are the ends of its cell."""
+"""The number of points of a document, of which the middle two are the ends of its cell."""
 HALF = TAPS // 2 - 1
-"""Number of these points before the first of its cell."""
+"""The number of these points before the first point of the document's cell."""
 
 # Part of p_m that does not depend on u.
 _SHAPE = np.array([math.sqrt(2.0 * STEP / math.sqrt(math.pi)) * math.exp(-2.0 * (STEP * m) ** 2) for m in range(TAPS)])
@@ -51,13 +51,13 @@ _SHAPE = np.array([math.sqrt(2.0 * STEP / math.sqrt(math.pi)) * math.exp(-2.0 * 
 
 @inline
 def lattice_factors(a: float) -> tuple[float, float]:
-    """Return the two numbers that determine every p_m of a document, at distance a from its first point."""
+    """Return the two numbers that determine every p_m of a document at distance a from its first point."""
     return math.exp(-2.0 * a * a), math.exp(4.0 * STEP * a)
 
 
 @inline_sums
 def lattice_weights(start: float, growth: float, p: Float64Array) -> None:
-    """Write p_m of the points of a document, from its `lattice_factors`."""
+    """Write p_m for the points of a document from its `lattice_factors`."""
     # p_m = start growth^m SHAPE_m; four powers at a time.
     square = growth * growth
     fourth = square * square
@@ -70,11 +70,11 @@ def lattice_weights(start: float, growth: float, p: Float64Array) -> None:
 
 CELLS = 160  # at least 2 TAPS; more of them mean fewer moves
 SLOTS = 8
-"""Maximum number of slots."""
+"""The maximum number of slots."""
 WEIGHT, VALUE, PART = 0, 1, 2
-"""Rows of sources: w, v, and the share of the upper slot if v is a mixture of the values of two slots."""
+"""The rows of sources: w, v, and the share of the upper slot if v is a mixture of the values of two slots."""
 ROOM, IROOM = 6, 2
-"""Numbers of floats and integers per document that `gauss_gradient` needs."""
+"""The numbers of floats and integers per document that `gauss_gradient` needs."""
 
 # Rows of points: u, and its `lattice_factors`.
 _PLACE, _START, _GROWTH = 0, 1, 2
@@ -90,7 +90,7 @@ def gauss_gradient(
     node: Int64Array, nodes: Float64Array, gradient: Float64Array, curvature: Float64Array, work: Float64Array,
     iwork: Int64Array,
 ) -> float:  # fmt: skip
-    """Return J = sum_j weight_j c_j, c_j = sum_i h_ij v_i, over a run of documents, and add its gradient and curvature.
+    """Return J = sum_j weight_j c_j, c_j = sum_i h_ij v_i, for a run of documents; add its gradient and curvature.
 
     With places u = -s unit and h_ij = e_ij / sum_m e_mj, document i gets
 
@@ -99,10 +99,10 @@ def gauss_gradient(
 
     Args:
         s: float64[n], descending.
-        first, last, stop: the run is `first` to before `last`, its anchors end before `stop`.
+        first, last, stop: the run is from `first` to before `last`, and its anchors end before `stop`.
         unit: factor from s to u.
-        documents: float64[3, n]: 1, the value v, and the share of the upper node in v.
-        node: int64[n]: the node equal to v, or the lower node of its mixture.
+        documents: float64[3, n], 1, the value v, and the share of the upper node in v.
+        node: int64[n], the node equal to v, or the lower node of its mixture.
         nodes: float64[slots], ascending. In |v - c| a mixture counts as its two nodes.
         work, iwork: float64[ROOM n], int64[IROOM n], overwritten.
     """
@@ -158,8 +158,8 @@ def _around(
 ) -> int:  # fmt: skip
     """Move the lattice to the point `here` of the next document, and add every source before `stop` that reaches it.
 
-    Documents of a run are visited in order, so sources that are not added yet do not lie before `here`. Row k of `grid`
-    then holds the sums of slots 0 to k; return the start of the sums of the document's points in a row.
+    The documents of a run are visited in order, so sources that have not been added are not before `here`. Row k of
+    `grid` then contains the sums of slots 0 to k. Return where the sums of the document's points start in a row.
     """
     if here + 2 * TAPS > state[_BASE] + CELLS:
         keep = max(CELLS - (here - state[_BASE]), 0) * _SUMS
@@ -221,7 +221,7 @@ _GAP = 1.5 * _REACH * STEP  # gap in u across which Gaussians are negligible
 def gaussian_rank_changes(
     x: Float64Array, centre: Float64Array, deviation: float, gains: Float64Array, drop: Float64Array, out: Float64Array
 ) -> None:
-    """Write F of every document, times the factor of the density, to `out`.
+    """Write F of every document, multiplied by the factor of the density, to `out`.
 
     All arrays are float64[n]; `centre`, c, is within 16 deviations (sqrt v) of x.
     """
@@ -246,7 +246,7 @@ def _pass(
     p: Float64Array,
     out: Float64Array,
 ) -> None:
-    """Go down the list (side 1) or up (side -1), with ascending u: read the documents before, then add this one."""
+    """Go down the list (side 1) or up (side -1) with ascending u; each document reads the lattice, then is added."""
     n = x.shape[0]
     grid[:] = 0.0
     base = -_REACH

@@ -1,23 +1,23 @@
-"""Ranks by smoothed hinges (SHF) and their pair gradients, for SHF-SDCG and REG-SHF-SDCG.
+"""Ranks by smoothed hinges (SHF), and their pair gradients, for SHF-SDCG and REG-SHF-SDCG.
 
     rank_i = 1 + sum_{j != i} K_ij(s_i - s_j),   K = A where i has the higher gain, B(x) = 1 + A(-x) where the lower,
                                                  and for equal gains the sigmoid G(x) = 1 / (1 + e^u)
 
 A(x) = ln(1 + e^-u), u = x / sigma, is convex, so the gradient of a misordered pair never vanishes. B(x) = 1 + A(-x)
-makes both documents of a pair pull the same way: the one with the higher gain up by (|c_i| + |c_j|) |A'|, the other
-down by as much.
+makes both documents of a pair pull the same way: the one with the higher gain is pulled up by (|c_i| + |c_j|) |A'|, and
+the other is pulled down by as much.
 
 In all functions the arrays are float64[n] by descending score, alpha is 1 / sigma, and `slope` is c_i = dJ / drank_i <=
 0. The gradient of -J and its curvature are added to `grad` and `hess`.
 
-Shorter lists than `SHORT` go pair by pair, by the reference. Its loops carry z_ij = exp(-|u_ij|) from one document to
-the next (see `kernels.sigmoid_ranks`). Sums of ln(1 + z) are logarithms of products, so pairs need no logarithm either.
+Lists shorter than `SHORT` use the pair loops of the reference, which carry z_ij = exp(-|u_ij|) from one document to the
+next (see `kernels.sigmoid_ranks`). Sums of ln(1 + z) are logarithms of products, so pairs need no logarithm either.
 
 Longer lists take near-linear time. With t = exp(-|u|), softplus(-u) is ln(1 + t) for an ordered pair and |u| + ln(1 +
 t) for a misordered one, and its slope has magnitude P = t / (1 + t) or 1 - P. The part in t does not depend on which
 document has the higher gain: one sum over all documents minus one over equal gains. The rest of a misordered pair, |u|
-and 1, needs counts and sums over misordered pairs. One sweep with weights of 1 computes all sums for the ranks, one
-with the slopes those for the gradients.
+and 1, needs counts and sums over misordered pairs. One sweep with weights of 1 computes all sums for the ranks, and one
+with the slopes computes those for the gradients.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _BLOCK = 512
 SHORT = 48
 
 FARTHEST = 1e308
-"""Maximum contribution of a pair to a rank, and maximum rank, so that both stay finite."""
+"""The maximum contribution of a pair to a rank, and the maximum rank, which keep both finite."""
 # Limit in sums of differences; see `fast_hinge_ranks`.
 _WIDEST = 1e290
 
@@ -69,16 +69,16 @@ _SOFT, _GROUP_SOFT, _GROUP_PULL, _GROUP_CURVE = range(7, 11)
 _WEIGHTED, _GROUP_WEIGHTED, _GROUP_BEND, _CURVED, _GROUP_CURVED = range(7, 12)
 _NEAR, _FOUND, _WEIGHT, _REST = range(11, 15)
 WORK, IWORK = _REST + 4, 3
-"""Numbers of float and integer scratch per document."""
+"""The numbers of floats and integers in scratch memory per document."""
 
 SHF_PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SUMS)
 SHF_SCRATCH, SHF_INT_SCRATCH = f"s g ranks slope gs hs work:{WORK}", f"iwork:{IWORK}"
-"""Parameters that `shf_sdcg` reads, and rows that it needs."""
+"""The parameters that `shf_sdcg` reads, and the scratch rows that it needs."""
 
 
 @inline
 def shf_sdcg(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """Return -J of one query, and write its gradient and curvature in the order of the rows."""
+    """Return -J of one query, and write the gradient and curvature in the order of the rows."""
     n, alpha, blend, sums = query.scores.size, 1.0 / params.sigma, params.train_discount, params.sums
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
@@ -111,7 +111,7 @@ def shf_sdcg(query: Query, params: Any, grad: Float64Array, hess: Float64Array, 
 def hinge_ranks(
     s: Float64Array, gains: Float64Array, alpha: float, ranks: Float64Array, z: Float64Array, product: Float64Array
 ) -> None:
-    """Write the rank of every document; ranks of misplaced ones can exceed n. `z` and `product` are overwritten."""
+    """Write the rank of every document, which can exceed n for misplaced ones. `z` and `product` are overwritten."""
     n = s.shape[0]
     for i in range(n):
         ranks[i] = 1.0
@@ -158,10 +158,10 @@ def hinge_gradient(
     s: Float64Array, gains: Float64Array, alpha: float, slope: Float64Array, grad: Float64Array, hess: Float64Array,
     z: Float64Array,
 ) -> None:  # fmt: skip
-    """Add gradient and curvature, sum_j (|c_p| + |c_j|) kappa_pj; `z` is overwritten.
+    """Add the gradient and the curvature, sum_j (|c_p| + |c_j|) kappa_pj; `z` is overwritten.
 
-    kappa bounds the curvature of a pair as that of Jaakkola and Jordan does, by a sum of exponentials slightly above it
-    (`expsum.CURVATURE`); for equal gains it is G (1 - G).
+    kappa bounds the curvature of a pair by a sum of exponentials that is slightly above the bound of Jaakkola and
+    Jordan (`expsum.CURVATURE`); for equal gains it is G (1 - G).
     """
     n = s.shape[0]
     for j in range(1, n):
@@ -193,9 +193,9 @@ def hinge_gradient(
 
 @inline
 def annealed_cut(k: int, kth_gain: float, gains: Float64Array, ranks: Float64Array) -> float:
-    """Return s_m of eq (17): the largest rank among the k >= 1 most relevant documents, at least min(k, n).
+    """Return s_m of eq (17), the largest rank among the k >= 1 most relevant documents, which is at least min(k, n).
 
-    Of equal gains at the boundary the documents with the highest scores count; otherwise s_m would never reach k.
+    Of equal gains at the boundary, those with the highest scores are used; otherwise s_m would never reach k.
     """
     n = gains.shape[0]
     room = min(k, n)
@@ -216,7 +216,7 @@ def fast_hinge_ranks(
     sums: int, s: Float64Array, gains: Float64Array, alpha: float, ranks: Float64Array, work: Float64Array,
     iwork: Int64Array,
 ) -> None:  # fmt: skip
-    """Write the rank of every document of a list of at least `expsum.ROOM`.
+    """Write the rank of every document in a list of at least `expsum.ROOM` documents.
 
     Args:
         sums: index in `expsum.SUMS`, not `DIRECT`.
@@ -266,7 +266,7 @@ def fast_hinge_gradient(
     sums: int, alpha: float, slope: Float64Array, grad: Float64Array, hess: Float64Array, work: Float64Array,
     iwork: Int64Array,
 ) -> None:  # fmt: skip
-    """Add the terms of `hinge_gradient`, from the `work` and `iwork` of `fast_hinge_ranks`."""
+    """Add the terms of `hinge_gradient`, given the `work` and `iwork` of `fast_hinge_ranks`."""
     n = slope.shape[0]
     rows, rest = work[: WORK * n].reshape((WORK, n)), work[_REST * n :]
     weighted, curved, pull = rows[_WEIGHTED], rows[_CURVED], rows[_PULL]

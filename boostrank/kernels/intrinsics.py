@@ -1,9 +1,9 @@
-"""Intrinsics that Numba lacks: bare pointers, bytes and bits, and sums in the lanes of vector registers.
+"""Intrinsics that Numba lacks, for bare pointers, bytes and bits, and sums in the lanes of vector registers.
 
 `advance` runs several recursions of a sum of exponentials at once. LLVM does not vectorise this: Numba disables its
-vectoriser of straight-line code, which slows other kernels down. So the few instructions are written out. Measured per
-document: both directions of a sum with 12 terms take 4.5 ns, against 14 in scalar code; two functions of two lists at
-once, eight such sums, take 7.
+vectoriser of straight-line code, which slows other kernels down. So the few instructions are written out. Per document,
+both directions of a sum with 12 terms take 4.5 ns, against 14 in scalar code, and two functions of two lists at once,
+eight such sums, take 7.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _SIXTEEN = ir.VectorType(ir.IntType(8), 16)
 
 @intrinsic  # type: ignore[untyped-decorator]
 def pointer_to(typing: Any, array: Any) -> Any:
-    """Return a pointer to a contiguous array, for indexing without wrap-around and reference counts.
+    """Return a pointer to a contiguous array, which is indexed without wrap-around and reference counts.
 
-    Passing an array between functions costs two atomic operations, which take three quarters of the running time in a
-    loop over tokens. The array must outlive its pointer.
+    Passing an array between functions costs two atomic operations, which take three quarters of the time of a loop over
+    tokens. The array must outlive its pointer.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -82,30 +82,30 @@ _SAFE = ir.IntType(1)(0)  # the number of zeros of 0 is defined, too
 bits_of = _of_number(
     types.int64, types.float64, lambda b, x: b.bitcast(x, ir.IntType(64)), lambda x: int(np.float64(x).view(np.int64))
 )
-"""Bits of a float64 as int64."""
+"""Return the bits of a float64 as an int64."""
 float_of_bits = _of_number(
     types.float64,
     types.int64,
     lambda b, x: b.bitcast(x, ir.DoubleType()),
     lambda x: float(np.uint64(x % (1 << 64)).view(np.float64)),
 )
-"""The float64 with the bits of an int64."""
+"""Return the float64 with the bits of an int64."""
 leading_zeros = _of_number(
     types.uint64, types.uint64, lambda b, x: b.ctlz(x, _SAFE), lambda x: 64 - int(x).bit_length()
 )
-"""Number of zero bits above the highest one bit of a uint64; 64 for 0."""
+"""Return the number of zero bits above the highest one bit of a uint64; 64 for 0."""
 trailing_zeros = _of_number(
     types.uint64,
     types.uint64,
     lambda b, x: b.cttz(x, _SAFE),
     lambda x: (int(x) & -int(x)).bit_length() - 1 if x else 64,
 )
-"""Number of zero bits below the lowest one bit of a uint64; 64 for 0."""
+"""Return the number of zero bits below the lowest one bit of a uint64; 64 for 0."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def word_at(typing: Any, text: Any, place: Any) -> Any:
-    """Return the eight bytes at a place of a text as a uint64, the first one lowest (as the machine stores it)."""
+    """Return the eight bytes at a position in a text as a uint64, with the first lowest (as the machine stores it)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return unaligned(builder, arguments[0], arguments[1], ir.IntType(64))
@@ -115,7 +115,7 @@ def word_at(typing: Any, text: Any, place: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def blanks_at(typing: Any, text: Any, place: Any) -> Any:
-    """Return the blanks among the sixteen bytes at a place of a text: bit i of the uint64 belongs to byte i."""
+    """Return the blanks among sixteen bytes at a position in a text, where bit i of the uint64 stands for byte i."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         found = unaligned(builder, arguments[0], arguments[1], _SIXTEEN)
@@ -126,10 +126,10 @@ def blanks_at(typing: Any, text: Any, place: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
-    """Parse the `size` bytes, at most fifteen, before a place of a text; all sixteen bytes before it must be readable.
+    """Parse the `size` <= 15 bytes before a position in a text, where all sixteen bytes before it must be readable.
 
-    Return the digits as an integer, and the number of digits after the point: -1 without a point, -2 if the bytes are
-    not digits with at most one point. No step depends on their number or values.
+    Return the digits as an integer, and the number of digits after the point, which is -1 without a point and -2 if the
+    bytes are not digits with at most one point. No step depends on the bytes or their number.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -140,7 +140,7 @@ def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
             return spread(builder, builder.trunc(number, ir.IntType(8)), 16)
 
         def joined(parts: Any, bits: int, scale: int) -> Any:
-            """Combine neighbours into one number: the first times `scale`, plus the second."""
+            """Combine two neighbours into one number, the first times `scale` plus the second."""
             kind = ir.VectorType(ir.IntType(bits), 128 // bits)
             whole, half = builder.bitcast(parts, kind), bits // 2
             first = builder.and_(whole, ir.Constant(kind, [(1 << half) - 1] * kind.count))
@@ -173,12 +173,12 @@ def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
 
 
 def _bits(builder: Any, places: Any) -> Any:
-    """Return sixteen booleans as bits of one word."""
+    """Return sixteen booleans as the bits of one word."""
     return builder.zext(builder.bitcast(places, ir.IntType(16)), ir.IntType(64))
 
 
 def decimal_before_plainly(text: Bytes, end: int, size: int) -> tuple[int, int]:
-    """`decimal_before` in plain Python."""
+    """Compute `decimal_before` in plain Python."""
     whole, point, rest = bytes(text[end - size : end]).partition(b".")
     digits = whole + rest
     if digits and not digits.isdigit():
@@ -196,20 +196,20 @@ if numba.config.DISABLE_JIT:  # plain Python versions, for kernels that run unco
 
 Coefficients = tuple[float, ...]
 WIDTH = 8
-"""Length of the vector that `add_to_range` changes."""
+"""The length of the vector that `add_to_range` changes."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any) -> Any:
-    """Advance by one document in each of several lists: E_l <- p^l (E_l + w), and return sum_l c_l E_l per function.
+    """Advance by one document in each of several lists, E_l <- p^l (E_l + w), and return sum_l c_l E_l per function.
 
     Args:
-        state: float64[lists * terms], the E_l in an internal order; updated.
-        coefficients: one tuple c_1, c_2, ... per function, all of the same even length.
+        state: float64[lists * terms], the E_l in an internal order, which are updated.
+        coefficients: one tuple c_1, c_2, ... per function, where all tuples have the same even length.
         steps, weights: one p and one w per list.
 
     Returns:
-        The sums of the first function in every list, then those of the second, ...
+        The sums of the first function in every list, then those of the second function, and so on.
     """
     lists, functions, terms = len(steps), len(coefficients), len(coefficients[0])
     result = types.UniTuple(types.float64, lists * functions)
@@ -255,7 +255,7 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
 def advance_plainly(
     state: Any, coefficients: tuple[Coefficients, ...], steps: tuple[float, ...], weights: tuple[float, ...]
 ) -> tuple[float, ...]:
-    """`advance` in plain Python, for tests and for kernels that run uncompiled."""
+    """Compute `advance` in plain Python, for tests and for kernels that run uncompiled."""
     lists, terms = len(steps), len(coefficients[0])
     sums = [0.0] * (lists * len(coefficients))
     for term in range(terms):
@@ -269,7 +269,7 @@ def advance_plainly(
 
 @intrinsic  # type: ignore[untyped-decorator]
 def add_to_range(typing: Any, sums: Any, start: Any, stop: Any, weight: Any) -> Any:
-    """Add `weight` to sums[start:stop] without a branch, for sums float64[`WIDTH`]."""
+    """Add `weight` to sums[start:stop] without a branch, where the sums are float64[`WIDTH`]."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         first, last, added = (spread(builder, argument, WIDTH) for argument in arguments[1:])
@@ -284,7 +284,7 @@ def add_to_range(typing: Any, sums: Any, start: Any, stop: Any, weight: Any) -> 
 
 
 def add_to_range_plainly(sums: Any, start: int, stop: int, weight: float) -> None:
-    """`add_to_range` in plain Python."""
+    """Compute `add_to_range` in plain Python."""
     sums[max(start, 0) : max(stop, 0)] += weight
 
 
@@ -293,7 +293,7 @@ if numba.config.DISABLE_JIT:
 
 
 WIDE = 16
-"""Length of the vectors of `add_outer` and `inner`."""
+"""The length of the vectors in `add_outer` and `inner`."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -1,9 +1,9 @@
-"""Compilation: code generation, its cache, and threads.
+"""Compilation of kernels: code generation, the cache of compiled code, and threads.
 
 Entry points are compiled once for one explicit signature, release the GIL, and are cached on disk, so a second process
-starts in a fraction of a second. The cache folder is named after the bytes of this package: Numba notices a change of a
-function's file, but not of helpers inlined from other files. A user's file may take helpers from anywhere, so code
-outside boostrank is compiled anew in every process.
+starts in a fraction of a second. The cache folder is named after the bytes of this package, because Numba notices
+changes in a function's file, but not in helpers that are inlined from other files. A user's file may use helpers from
+anywhere, so code outside boostrank is compiled anew in every process.
 
 Threads are plain Python threads over such entry points. `prange` is not used: Numba's parallel functions cannot be
 cached, change global thread counts, and kill a forked child on the `omp` layer.
@@ -39,7 +39,7 @@ from boostrank.kernels.private import Helper, cached_in, keep_address
 
 INT, FLOAT = numba.types.int64, numba.types.float64
 F1, I1, F2 = numba.types.Array(FLOAT, 1, "C"), numba.types.Array(INT, 1, "C"), numba.types.Array(FLOAT, 2, "C")
-"""Types of numbers and of contiguous arrays in signatures."""
+"""The types of numbers and of contiguous arrays in signatures."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,34 +52,34 @@ _ALLOCATING = {"empty", "zeros", "ones", "full"}
 
 
 def _options_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return options for Numba. Our functions that allocate nothing do not count references, a fifth of their code."""
+    """Return Numba's options. Reference counts, a fifth of the code, are left out if our function allocates nothing."""
     is_ours = Path(function.__code__.co_filename).is_relative_to(_PACKAGE)
     return _OPTIONS | {"_nrt": not is_ours or _allocates(function)}
 
 
 def _allocates(function: Any) -> bool:
-    """Return True if the function, or one that it calls, creates an array."""
+    """Return True if the function, or a function that it calls, creates an array."""
     names = function.__code__.co_names
     called = [getattr(function.__globals__.get(name), "py_func", None) for name in names]
     return not _ALLOCATING.isdisjoint(names) or any(_allocates(one) for one in called if one is not None)
 
 
 def inline(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a helper that other compiled functions call; it becomes part of its callers."""
+    """Compile a helper that other compiled functions call and that becomes part of its callers."""
     return _helper(function)
 
 
 def inline_whole(function: Callable[P, R]) -> Callable[P, R]:
-    """Inline before types are known, so that tuples in its arguments disappear."""
+    """Inline a helper before types are inferred, so that the tuples in its arguments disappear."""
     compiled: Callable[P, R] = numba.njit(function, inline="always", **_options_of(function))
     return compiled
 
 
 def inline_sums(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a helper as `inline` does, with sums and products in any order, so that loops over them use SIMD.
+    """Compile a helper as `inline` does, but with sums and products in any order, so that loops over them use SIMD.
 
-    Smooth ranks of 120 to 1,000 documents are 2.6 to 5 times faster. NaN and infinity keep their meaning, and a machine
-    always uses the same order.
+    Smooth ranks of 120 to 1,000 documents are computed 2.6 to 5 times faster. NaN and infinity keep their meaning, and
+    a machine always uses the same order.
     """
     return _helper(function, fastmath={"reassoc"})
 
@@ -91,15 +91,15 @@ def _helper(function: Callable[P, R], **options: Any) -> Callable[P, R]:
 
 
 class CompiledFunction(Generic[P, R]):
-    """Entry point with one signature, compiled or loaded from the cache at first use.
+    """An entry point with one signature, which is compiled or loaded from the cache at first use.
 
     Attributes:
         file, line: source of the function, including decorators.
-        is_ours: whether the source is in this package, not in a user's file.
-        sha256: hash of a user's file; None for ours, and without a file.
+        is_ours: whether the source is in this package and not in a user's file.
+        sha256: hash of a user's file; None for our own functions, or if there is no file.
 
     Raises:
-        FileFormatError: at first use, if a user's function does not compile; names file and line.
+        FileFormatError: a user's function does not compile at first use. The message names the file and the line.
     """
 
     def __init__(self, function: Callable[P, R], signature: Any) -> None:
@@ -120,7 +120,7 @@ class CompiledFunction(Generic[P, R]):
 
     @cached_property
     def compiled(self) -> Callable[P, R]:
-        """Machine code, callable from Python and usable as a function pointer in other compiled code."""
+        """The machine code, which can be called from Python and used as a function pointer in other compiled code."""
         try:
             return self._compile(cache_directory() if self.is_ours else None)
         except Exception as error:  # Numba's own error, or one raised while it inspected the function
@@ -130,7 +130,7 @@ class CompiledFunction(Generic[P, R]):
 
     @property
     def at_hand(self) -> bool:
-        """Whether it runs without compilation."""
+        """Whether the function can run without being compiled first."""
         directory = cache_directory()
         kept = directory is not None and is_kept(self, directory)
         return "compiled" in self.__dict__ or bool(numba.config.DISABLE_JIT) or kept
@@ -158,14 +158,14 @@ class CompiledFunction(Generic[P, R]):
 
 
 class _Notice:
-    """Log message, once per process, if compilation takes a while; the command line has messages of its own."""
+    """The log message, once per process, about a long compilation; the command line shows its own messages."""
 
     def __init__(self, patience: float = 2.0) -> None:
         self._patience, self._spent, self._given = patience, 0.0, False
 
     @contextlib.contextmanager
     def over(self, function: CompiledFunction[..., Any], directory: str | None) -> Iterator[None]:
-        """Measure the compilation of one function inside the context; loading from the cache is silent."""
+        """Measure how long a function is compiled inside the context; loading it from the cache shows no message."""
         if self._given or machine.own_process or (directory and is_kept(function, directory)):
             yield
             return
@@ -182,18 +182,18 @@ _NOTICE = _Notice()
 
 
 def is_kept(function: CompiledFunction[..., Any], directory: str) -> bool:
-    """Return True if the machine code of one of our functions is in the cache."""
+    """Return True if the cache contains the machine code of one of our functions."""
     kept = f"{Path(function.file).stem}.{function.py_func.__qualname__}-*.nbi"
     return next(Path(directory).rglob(kept), None) is not None
 
 
 def entry_point(signature: Any) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]:
-    """Return a decorator that compiles for exactly this signature, at first use, and caches on disk."""
+    """Return a decorator that compiles a function for exactly this signature at first use, and caches it on disk."""
     return lambda function: CompiledFunction(function, signature)
 
 
 def _explained(error: Exception, function: Any) -> FileFormatError:
-    """Summarise Numba's long error, which may not name a place, in one line with its place."""
+    """Summarise Numba's long error, which may not name the line, in one line that names it."""
     code = function.__code__
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     lines = [t for line in text.splitlines() if (t := line.strip()) and not re.match(r"Failed in |File |During: ", t)]
@@ -231,7 +231,7 @@ _compile_lock = threading.RLock()
 
 @cache
 def cache_directory() -> str | None:
-    """Return the folder of compiled code, or None if none is writable (code is then compiled in memory).
+    """Return the folder for compiled code, or None if no folder is writable (code is then compiled in memory).
 
     `NUMBA_CACHE_DIR` takes precedence over `$XDG_CACHE_HOME/boostrank` and `~/.cache/boostrank`.
     """
@@ -271,7 +271,7 @@ def _pool(threads: int, pid: int) -> ThreadPoolExecutor:
 
 
 def run_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
-    """Return `[work(item) for item in items]`, on several threads if there are several items; raise the first error."""
+    """Return `[work(item) for item in items]`, using threads if there are several items, or raise the first error."""
     if threads <= 1 or len(items) <= 1:
         return [work(item) for item in items]
     return list(_pool(threads, os.getpid()).map(work, items))

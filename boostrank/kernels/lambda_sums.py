@@ -1,16 +1,16 @@
-"""LambdaRank's and LambdaLoss's pair weights in near-linear time: gains, ranks and scores in one sum.
+"""The pair weights of LambdaRank and LambdaLoss in near-linear time, as one sum over gains, ranks and scores.
 
     F_i = sum_j |g_i - g_j| W_ij f(|s_i - s_j|),    W_ij = by_rank |d(i) - d(j)| + by_delta delta(|i - j|)
 
 over documents by descending score, d the discount of a rank and delta(m) = d(m) - d(m + 1). Three things make it fast:
 
 * f is a polynomial in t = exp(-alpha |s_i - s_j|), as in `kernels.expsum`, and the sign of d(i) - d(j) is known.
-* delta is a mixture of powers z^m (it is completely monotone). Beyond the nearest ranks, a few of them on a geometric
-  grid and a constant fit it by least squares (`_fit`). A power of t times a power of z is again one factor per
+* delta is a mixture of powers z^m (it is completely monotone). Beyond the nearest ranks, it is fitted by least squares
+  with a few powers on a geometric grid and a constant (`_fit`). A power of t times a power of z is again one factor per
   document: running sums in rows, the powers of t, and columns, which are 1, d and the powers of z.
-* documents are grouped in tiles. The caller computes the pairs within a tile and between neighbouring ones. The others
-  take part in the running sums, which are moved and passed between grades once per tile. A document adds to the sums of
-  its own grade and reads those of all grades, weighted by the difference of the gains.
+* documents are grouped in tiles. The caller computes the pairs within a tile and between neighbouring tiles. All other
+  pairs take part in the running sums, which are moved and passed between grades once per tile. A document adds to the
+  sums of its own grade and reads those of all grades, weighted by the difference of the gains.
 
 Error of delta, summed over the ranks and relative to their sum: 4e-7 with fast and 3e-10 with exact sums up to 4,096
 documents, 8e-9 and 5e-10 up to 2^20. Work: n rows (columns + grades^2 columns / tile).
@@ -29,7 +29,7 @@ from boostrank.kernels.jit import inline, inline_sums
 from boostrank.kernels.primitives import LARGEST_LOSS
 
 TILE = 32
-"""Number of documents that move together."""
+"""The number of documents that move together."""
 _NEAREST = TILE + 1  # least rank difference between documents of tiles that are not neighbours
 _ONE, _DISCOUNT, _NODES = 0, 1, 2  # columns: 1, d, then the nodes
 _WRONG = 3  # row of the state for misordered pairs: after the curvature's rows, before the powers of t
@@ -47,12 +47,12 @@ _EXACT, _EXACT_SOFTPLUS = np.array(SIGMOID[EXACT]), np.array(SOFTPLUS[EXACT])
 
 
 def _drops(m: Float64Array) -> Float64Array:
-    """Return 1 / log2(1 + m) - 1 / log2(2 + m), without cancellation."""
+    """Return 1 / log2(1 + m) - 1 / log2(2 + m) without cancellation."""
     return math.log(2.0) * np.log1p(1.0 / (1.0 + m)) / (np.log1p(m) * np.log(2.0 + m))
 
 
 def _fit(longest: int, columns: int) -> tuple[Float64Array, Float64Array]:
-    """Return rates -ln z and weights of delta from rank difference `_NEAREST` on, by column."""
+    """Return the rates -ln z and the weights that fit delta for rank differences >= `_NEAREST`, by column."""
     nodes = columns - _NODES
     near = np.arange(_NEAREST, 4 * _NEAREST)
     m = np.unique(np.concatenate([near, np.geomspace(_NEAREST, longest, 300).round()]))
@@ -77,7 +77,7 @@ for _row, _columns in enumerate(_COLUMNS):
 
 @inline
 def discount_row(n: int, sums: int) -> int:
-    """Return the row of the tables for a list of n documents."""
+    """Return the row of the tables that is used for a list of n documents."""
     return (0 if n <= _LENGTHS[0] else 2) + (1 if sums == EXACT else 0)
 
 
@@ -86,9 +86,9 @@ def add_far_pairs(
     sums: int, s: Float64Array, grade: Int64Array, worth: Float64Array, d: Float64Array, alpha: float, by_rank: float,
     by_delta: float, blend: float, with_loss: bool, grad: Float64Array, hess: Float64Array,
 ) -> float:  # fmt: skip
-    """Add gradients and curvature bounds of all pairs except those within a tile or in neighbouring ones.
+    """Add the gradients and curvature bounds of all pairs except those within a tile or in neighbouring tiles.
 
-    With w = |g_i - g_j| W_ij and u = alpha (s_i - s_j), i of higher gain, a pair pulls with alpha w / (1 + e^u), its
+    With w = |g_i - g_j| W_ij, u = alpha (s_i - s_j) and i of higher gain, a pair pulls with alpha w / (1 + e^u), its
     curvature is alpha^2 w times the bound of `expsum.CURVATURE`, and it costs w ln(1 + e^-u).
 
     Args:
@@ -124,11 +124,11 @@ def _pass(
     coefficients: Float64Array, softplus: Float64Array, weights: Float64Array, reach: Float64Array, grad: Float64Array,
     hess: Float64Array,
 ) -> float:  # fmt: skip
-    """Add the effect of the documents far above (side 1) or far below (side -1), and return the loss.
+    """Add the effect of documents that are far above (side 1) or far below (side -1), and return the loss.
 
-    From below, the list is read upside down, with scores, gains and discounts negated. The state's rows are those of
-    `ladder` and, as row `_WRONG`, one for the pull of misordered pairs, which does not depend on scores. The last row,
-    the distance of misordered pairs, is used only for the loss.
+    For side -1, the list is read upside down, with scores, gains and discounts negated. The state has the rows of
+    `ladder` and the row `_WRONG` for the pull of misordered pairs, which does not depend on scores. The last row, the
+    distance of misordered pairs, is used only for the loss.
     """
     n, grades, columns, costly = s.shape[0], worth.shape[0], weights.shape[0], softplus.shape[0] > 0
     rungs = 3 + coefficients.shape[0]
@@ -196,7 +196,7 @@ def _pass(
 
 @inline_sums
 def _climb(gap: float, ladder: Float64Array) -> None:
-    """Write the factors at a distance: 1, the curvature's two powers, then t, t^2, ..., and the distance."""
+    """Write the factors for a distance: 1, the curvature's two powers, then t, t^2, ..., and the distance itself."""
     root = math.exp(-CURVATURE_RATE * gap)
     root = 0.0 if root < NOTHING else root
     fourth = root * root * root * root

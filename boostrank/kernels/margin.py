@@ -1,8 +1,8 @@
-"""Hinge losses of all pairs of a query in n log n, by counting and summing the documents beyond the margin.
+"""The hinge losses of all pairs in a query, computed in n log n by sums over the documents beyond the margin.
 
-A sweep visits the documents by descending score. The set of documents above one, or less than the margin below it, only
-grows. Fenwick trees over the gains hold the number of these documents and the sums of their scores and squares, and
-return them for lower gains. A second sweep from below does the same for the documents of higher gain.
+A sweep visits the documents by descending score. The set of documents that are above the current one, or less than the
+margin below it, only grows. Fenwick trees over the gains store these documents' number and sums of scores and squares,
+and return them for lower gains. A second sweep from below does the same for the documents of higher gain.
 
 Source: the counting by sorting of Joachims, "Training linear SVMs in linear time", KDD 2006, with a tree instead of one
 sweep per grade, so that real-valued gains cost no more.
@@ -21,13 +21,13 @@ from boostrank.kernels.objective import Query
 from boostrank.kernels.primitives import bounded
 
 MARGIN_SCRATCH = "grade count total squares"
-"""Rows that `margin_pairs` needs."""
+"""The scratch rows that `margin_pairs` needs."""
 
 _NODES = 8  # tree nodes that may be shifted per document
 
 
 def grade_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """Return the index of a document's gain among the query's distinct gains, 0 the lowest, and their number."""
+    """Return the index of each document's gain among its query's distinct gains, lowest first, and their number."""
     grades, counts = np.zeros((gains.size, 1)), np.zeros((ptr.size - 1, 1))
     for q, (a, b) in enumerate(pairwise(ptr)):
         distinct, place = np.unique(gains[a:b], return_inverse=True)
@@ -41,9 +41,9 @@ def margin_pairs(
 ) -> float:
     """Return the sum over pairs with g_i > g_j of max(0, m - (s_i - s_j)), or of half its square if `squared`.
 
-    The query has constants from `grade_constants` and comes by descending score. The curvature is the number of pairs
-    that violate the margin: exact for the square unless a pair is exactly on the margin; divided by m for the hinge,
-    which has none.
+    The query has the constants of `grade_constants` and is sorted by descending score. The curvature is the number of
+    pairs that violate the margin, which is exact for the square unless a pair is exactly on the margin. For the hinge,
+    it is divided by m.
     """
     n = query.scores.size
     if n == 0:
@@ -95,7 +95,7 @@ def margin_pairs(
 
 @inline
 def _move(count: Float64Array, total: Float64Array, squares: Float64Array, gap: float) -> None:
-    """Move all documents in the trees farther away by `gap`."""
+    """Move all documents in the trees away by the distance `gap`."""
     for k in range(count.shape[0]):
         if count[k] > 0.0:
             squares[k] += gap * (2.0 * total[k] + count[k] * gap)
@@ -115,7 +115,7 @@ def _add(count: Float64Array, total: Float64Array, squares: Float64Array, k: int
 
 @inline
 def _below(count: Float64Array, total: Float64Array, squares: Float64Array, k: int) -> tuple[float, float, float]:
-    """Return number, sum and sum of squares of the documents of grades 0 to k - 1."""
+    """Return the number, the sum and the sum of squares of the documents with grades 0 to k - 1."""
     pairs, sums, square_sums = 0.0, 0.0, 0.0
     node = k
     while node > 0:

@@ -1,4 +1,4 @@
-"""Metrics: the contract of one, and the driver, which ranks every query once for all of them.
+"""The contract of a metric, and the driver of metrics, which ranks every query once for all metrics.
 
 A kernel handles **one query** of ranked documents; the driver has sorted them and found the ties:
 
@@ -12,11 +12,11 @@ A kernel handles **one query** of ranked documents; the driver has sorted them a
 | scratch | float64[>= m + 1] | contents undefined |
 
 The driver computes the metric at a cut-off: the sum of worth times weight over the positions above it, divided by
-`divisors`. Threads share blocks of queries; nothing is summed over queries, so the result does not depend on the number
-of threads.
+`divisors`. Threads share blocks of queries, and nothing is summed over queries, so the result does not depend on the
+number of threads.
 
 1. A worth is the mean over all orders of the documents inside each run of ties, in closed form. If ties are broken
-   (input, pessimistic, ...), each run is one document.
+   (input, pessimistic, ...), each run consists of one document.
 2. m covers the largest cut-off and ends with a whole run; later documents do not matter.
 3. The kernel is defined for m = 0, never writes its inputs and allocates nothing.
 """
@@ -41,10 +41,10 @@ METRIC_SIGNATURE = types.void(F1, I1, F1, F1)
 MetricKernel = CompiledFunction[..., None]
 
 metric_kernel = entry_point(METRIC_SIGNATURE)
-"""Decorator of a metric's kernel."""
+"""The decorator for the kernel of a metric."""
 
 WHOLE_LIST = np.iinfo(np.int64).max
-"""A cut-off beyond the end of every list."""
+"""A cut-off that is beyond the end of every list."""
 
 Grades = Callable[[Float64Array, Conventions], Float64Array]
 Weights = Callable[[int, Conventions], Float64Array]
@@ -57,17 +57,17 @@ def _no_divisors(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, con
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """Declaration of a metric.
+    """The declaration of a metric.
 
     Args:
         name: canonical name ("ndcg").
         kernel: see the contract above.
         grades: (labels[N], conventions) -> grade of each document, float64[N], >= 0.
         weights: (n, conventions) -> weight of the ranks 1 to n, float64[n].
-        divisors: (grades[N], ptr, cutoffs[p], conventions) -> float64[Q, p]; by default 1.
+        divisors: (grades[N], ptr, cutoffs[p], conventions) -> float64[Q, p]; the default is 1.
         aliases: alternative names.
         ratio: whether the metric is 0/0 in a query without a relevant document.
-        upper: largest value; None if unbounded.
+        upper: largest possible value; None if it is unbounded.
     """
 
     name: str
@@ -85,7 +85,7 @@ def gains(labels: Float64Array, conventions: Conventions) -> Float64Array:
 
 
 def relevance(labels: Float64Array, conventions: Conventions) -> Float64Array:
-    """Return 1 for a relevant label, 0 for another.
+    """Return 1 for a relevant label and 0 for any other label.
 
     Raises:
         RowError: a label is not finite.
@@ -98,7 +98,7 @@ def relevance(labels: Float64Array, conventions: Conventions) -> Float64Array:
 
 
 def log_discounts(n: int, conventions: Conventions) -> Float64Array:
-    """Return 1 / log2(1 + rank), or 1 / log2(max(2, rank)), see `Conventions.discount`."""
+    """Return 1 / log2(1 + rank), or 1 / log2(max(2, rank)); see `Conventions.discount`."""
     ranks = np.arange(1.0, n + 1.0)
     return 1.0 / np.log2(1.0 + ranks if conventions.discount == "log2(1+r)" else np.maximum(2.0, ranks))
 
@@ -112,7 +112,7 @@ def equal_weights(n: int, conventions: Conventions) -> Float64Array:
 
 
 def totals(grades: Float64Array, ptr: Int64Array) -> Float64Array:
-    """Return the sum of each query's grades, float64[Q]; 0 for a query without documents."""
+    """Return the sum of each query's grades, float64[Q], which is 0 for a query without documents."""
     out = np.zeros(ptr.size - 1)
     filled = ptr[:-1] < ptr[1:]
     if filled.any():
@@ -123,10 +123,10 @@ def totals(grades: Float64Array, ptr: Int64Array) -> Float64Array:
 
 @metric_kernel
 def cumulated(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
-    """Write the grades: the kernel of NDCG, DCG, precision and recall.
+    """Write the grades, as the kernel of NDCG, DCG, precision and recall.
 
-    The sum is linear in the grades, so its mean over the orders of a run of ties gives every document of the run the
-    run's mean grade (McSherry and Najork 2008, section 3.1).
+    The sum is linear in the grades, so in its mean over the orders of a run of ties, every document has the mean grade
+    of the run (McSherry and Najork 2008, section 3.1).
     """
     pos = 0
     while pos < grades.shape[0]:
@@ -148,12 +148,12 @@ _PICK = 32
 
 EXPECTED, INPUT, PESSIMISTIC, OPTIMISTIC = 0, 1, 2, 3
 TIES = {"expected": EXPECTED, "input": INPUT, "docno": INPUT, "pessimistic": PESSIMISTIC, "optimistic": OPTIMISTIC}
-"""Treatments of documents with equal scores; for docno, the rows are first sorted by name."""
+"""The treatments of documents with equal scores; for docno, the rows are first sorted by name."""
 
 
 @dataclass(frozen=True, eq=False)
 class MetricPass:
-    """One metric over a data set: grades of the documents, weights of the ranks, and increasing cut-offs."""
+    """One metric over a data set, with the grades of documents, the weights of ranks, and increasing cut-offs."""
 
     kernel: MetricKernel
     grades: Float64Array
@@ -170,10 +170,10 @@ def measure(
     ties: int = EXPECTED,
     threads: int = 1,
 ) -> list[Float64Array]:
-    """Return the values of every pass before division, float64[Q, p].
+    """Return the values of every pass before they are divided, float64[Q, p].
 
     Args:
-        labels: float64[N]; read only if they break ties.
+        labels: float64[N], which are used only to break ties.
         ties: treatment of ties, such as `EXPECTED`.
     """
     if not passes:
@@ -204,11 +204,11 @@ def measure(
 def rank_top(
     sort: Any, scores: Float64Array, depth: int, order: Int64Array, keys: Float64Array, spare: Int64Array
 ) -> int:
-    """Write the best `depth` >= 1 documents, and all that tie with the last of them, to `order`; return their number.
+    """Write the best `depth` >= 1 documents and those tied with the last of them to `order`, and return their number.
 
     Args:
         sort: `primitives.compiled_sort`.
-        order: int64[n], documents by descending score, ties in input order.
+        order: int64[n], documents by descending score, with ties in input order.
         keys, spare: float64[n + 32], int64[2n], overwritten.
     """
     n = scores.shape[0]
@@ -273,7 +273,7 @@ def _rank(
 
 @inline
 def weighted_sums(worth: Float64Array, weights: Float64Array, cutoffs: Int64Array, out: Float64Array) -> None:
-    """Write the sum of worth times weight up to each cut-off; a cut-off beyond the list means the whole list."""
+    """Write the sum of worth times weight up to each cut-off, where a cut-off beyond the list means the whole list."""
     total, c = 0.0, 0
     for i in range(worth.shape[0]):
         total += worth[i] * weights[i]

@@ -1,4 +1,4 @@
-"""Contract of an objective: its kernel, the arithmetic of one query, and its declaration.
+"""The contract of an objective: its kernel, which does the arithmetic of one query, and its declaration.
 
 A kernel is written with names:
 
@@ -25,10 +25,10 @@ The driver calls every kernel through one signature of ten arrays, with paramete
 
 Rules of a kernel:
 
-1. It minimises: objectives to be maximised are negated in the kernel, once.
+1. It minimises, so an objective to be maximised is negated once, in the kernel.
 2. It never writes its inputs, keeps no reference to them, and allocates nothing in its loops.
 3. It is defined for 0 and 1 documents, equal gains, zero gains, tied scores and |score| up to 1e4, without NaN or
-   infinity; boostrank's objectives for any finite scores. A query without information gets zeros in both outputs.
+   infinity; boostrank's objectives for any finite scores. For a query without information, both outputs are zero.
 4. The gradient sums to zero unless the spec says `shift_invariant=False`; permuting documents permutes the outputs.
    Random numbers come from `kernels.primitives` under the round's seed, with the query's number as stream.
 5. Query weights, scale and floor of the Hessian, and the cast to float32 belong to the driver.
@@ -59,15 +59,15 @@ from boostrank.kernels.shared import default_constants
 KERNEL_SIGNATURE = FLOAT(F1, F1, I1, F2, F1, F1, F1, F1, F1, I1)
 
 ARGUMENTS = ("query", "params", "grad", "hess", "scratch")
-"""Arguments of a kernel as written."""
+"""The arguments of a kernel as it is written."""
 ARRAYS = (
     "scores", "gains", "order", "doc_const", "query_const", "params", "grad", "hess", "scratch", "iscratch",
 )  # fmt: skip
-"""Arguments of a kernel as the driver calls it."""
+"""The arguments with which the driver calls a kernel."""
 
 
 class Query(NamedTuple):
-    """The arrays of one query, as a kernel takes them."""
+    """The arrays of one query, in the form that a kernel takes."""
 
     scores: Float64Array
     gains: Float64Array
@@ -77,18 +77,18 @@ class Query(NamedTuple):
 
 
 class Kernel(CompiledFunction[..., float]):
-    """Kernel with the driver's signature.
+    """A kernel with the driver's signature.
 
     Args:
-        body: function as written, with the arguments `ARGUMENTS` or `ARRAYS`.
+        body: function as it is written, with the arguments `ARGUMENTS` or `ARRAYS`.
         params: declared parameters, in the objective's order.
-        scratch, int_scratch: names of rows; "ranks work:4" is a row and a block of four, float64[4 n].
-        by_score: whether documents come by descending score.
+        scratch, int_scratch: names of rows, where "ranks work:4" is a row and a block of four, float64[4 n].
+        by_score: whether documents are sorted by descending score.
         loss_on_demand: whether the kernel computes its loss only if `params.with_loss` is true.
 
     Attributes:
         py_func: the function of ten arguments in Python.
-        scratch_per_document: numbers per document of each scratch array; None for a function of `ARRAYS`.
+        scratch_per_document: numbers per document in each scratch array; None for a function of `ARRAYS`.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Kernel(CompiledFunction[..., float]):
 
     @property
     def in_python(self) -> Callable[..., float]:
-        """The function of ten arguments, not compiled."""
+        """The function of ten arguments, which is not compiled."""
         return self._entry(self.body) if self.is_named else self.py_func
 
     def _entry(self, body: Callable[..., float]) -> Callable[..., float]:
@@ -183,7 +183,7 @@ def _identifier(name: str) -> str:
 
 
 def _decoded(position: int, param: Param, count: int) -> str:
-    """Return the expression of the parameter's value in the array of numbers."""
+    """Return the expression that reads the parameter's value from the array of numbers."""
     if param.name == SEED.name:
         return f"params[{count}]"
     number = f"params[{position}]"
@@ -191,12 +191,12 @@ def _decoded(position: int, param: Param, count: int) -> str:
 
 
 def objective_kernel(body: Callable[..., float] | None = None, /, **declared: Any) -> Any:
-    """Decorator of an objective's kernel; see `Kernel` for its declarations."""
+    """Return a decorator for an objective's kernel; see `Kernel` for its declarations."""
     return Kernel(body) if body is not None else lambda function: Kernel(function, **declared)
 
 
 def check_arguments(kernel: Kernel) -> None:
-    """Check the arguments of a kernel against the contract; other names are allowed.
+    """Check a kernel's arguments against the contract, which allows other names.
 
     Raises:
         FileFormatError: the number of arguments is wrong, or a known name has the wrong position.
@@ -214,13 +214,13 @@ def check_arguments(kernel: Kernel) -> None:
 
 
 Prepare = Callable[[Float64Array, Float64Array, Int64Array, ParamValues], Constants]
-"""Function of labels, gains, ptr and parameters, called once per data set.
+"""A function of labels, gains, ptr and parameters that is called once per data set.
 
-It returns constants per document, float64[N, d], and per query, float64[Q, c].
+It returns document constants, float64[N, d], and query constants, float64[Q, c].
 """
 
 GAIN_WEIGHTS, LOSS_WEIGHTS = "gain", "loss"
-"""Effects of the weight of a document; see `ObjectiveSpec.document_weights`."""
+"""The effects that a document weight can have; see `ObjectiveSpec.document_weights`."""
 
 Settled = Callable[[Mapping[str, Any], int], int]
 
@@ -231,19 +231,19 @@ def _settled_at_once(values: Mapping[str, Any], total: int) -> int:
 
 @dataclass(frozen=True)
 class ObjectiveSpec:
-    """Declaration of an objective, for tests, documentation, command line and tuner.
+    """The declaration of an objective, which tests, documentation, command line and tuner read.
 
     Args:
         name: canonical name, with dashes ("shf-sdcg").
         kernel: see the contract above.
-        params: parameters in the order in which the kernel reads them; by default those that the kernel declares.
+        params: parameters in the order in which the kernel reads them; the default is those that the kernel declares.
         hessian: kind of the second output.
         summary: one sentence for a list; without it, the docstring of the kernel's module gives summary, equation and
             deviation: the title after its colon, the first indented block, and the text after "Deviation:".
         equation: the objective in ASCII symbols.
         reference: paper and equation numbers.
-        deviation: deviations from the paper, and their reasons.
-        prepare: function of the constants; by default the ideal DCG at `k` under the log and the linear discount.
+        deviation: deviations from the paper and the reasons for them.
+        prepare: function that returns the constants, by default the ideal DCG at `k` with log and linear discounts.
         aliases: alternative names.
         shift_invariant: whether adding a constant to a query's scores changes nothing.
         random: whether the kernel draws random numbers; it then has the parameter `kernels.primitives.SEED`.
@@ -252,9 +252,9 @@ class ObjectiveSpec:
         quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
         settled: (values, total rounds) -> first round in which early stopping may use the metric.
         ordered: whether the kernel reads `order`.
-        scratch_per_document: numbers per document of each scratch array, if the kernel declares no rows.
-        default_schedules: parameter -> schedule text, used if the user gives no value. `{name}` in it stands for the
-            value of another parameter.
+        scratch_per_document: numbers per document in each scratch array, if the kernel declares no rows.
+        default_schedules: parameter -> schedule text that is used if the user gives no value; `{name}` is replaced by
+            the value of another parameter.
         default_options: option (`kernels.options`) -> value, if it differs from the option's default.
         document_weights: effect of a document's weight. "gain": it multiplies the document's gain, and its label if
             that is a target, before anything is derived from them, including the ideal DCG. "loss": it multiplies the
@@ -299,7 +299,7 @@ class ObjectiveSpec:
                 raise ParameterError(f"{self.name}: its kernel declares different parameters")
 
     def encode(self, values: Mapping[str, Any], round: int, loss: bool = True) -> Float64Array:
-        """Return the numbers that the kernel reads in a round, from 0: parameters, the seed, and `loss` if declared."""
+        """Return the numbers that the kernel reads in a round: parameters, the seed, and `loss` if declared."""
         numbers = [p.encode(values[p.name]) for p in self.params]
         if any(p.name == SEED.name for p in self.params):
             numbers.append(round_seed(int(values[SEED.name]), round))
@@ -309,7 +309,7 @@ class ObjectiveSpec:
 
 
 def _described(module: str) -> dict[str, str]:
-    """Return summary, equation and deviation from the docstring of a module."""
+    """Return the summary, equation and deviation in the docstring of a module."""
     title, _, body = (getattr(sys.modules.get(module), "__doc__", None) or "").strip().partition("\n\n")
     block = next((part for part in body.split("\n\n") if part.startswith("    ")), "")
     deviation = re.search(r"Deviations?: (.*?)(\n\n|$)", body, re.DOTALL)
@@ -337,7 +337,7 @@ def define_objective(
     hessian: str | HessianKind = HessianKind.PROXY,
     **declarations: Any,
 ) -> ObjectiveSpec:
-    """Declare an objective. Only name and kernel are required; `boostrank objectives --check` tests the rest.
+    """Declare an objective; only `name` and `kernel` are required. Test it with `boostrank objectives --check`.
 
     Args:
         name: name of the objective in logs and models.
@@ -368,7 +368,7 @@ def define_objective(
 
 
 def source_of(spec: ObjectiveSpec) -> dict[str, str | None] | None:
-    """Return the file of a user's objective and its sha256 at loading time; None for boostrank's own."""
+    """Return the file of a user's objective and its sha256 when it was loaded; None for boostrank's own objectives."""
     kernel = spec.kernel
     return (
         None if kernel.is_ours else {"file": kernel.file.replace("\\", "/").rpartition("/")[2], "sha256": kernel.sha256}

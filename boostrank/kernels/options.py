@@ -1,4 +1,4 @@
-"""Options of every objective: noise, per-query normalisation, scale control.
+"""The options of every objective: noise, normalisation per query, and scale control.
 
 With s the scores of a query, and (L, g, h) the outputs of the objective's kernel:
 
@@ -10,11 +10,11 @@ in this order, with gains relative to `gain_base`. The noise is a hash of seed, 
 does not depend on threads or processes.
 
 The scale of the scores does not change a ranking, so a gradient along the scores only sharpens the smoothing. Control
-removes that part: with 1 and nu = 0 the gradient is orthogonal to the centred scores. The curvature stays, since it
-belongs to single scores. (StochasticRank also centres g, because its samples do not sum to zero.)
+removes that part, so with 1 and nu = 0 the gradient is orthogonal to the centred scores. The curvature is not changed,
+since it belongs to single scores. (StochasticRank also centres g, because its samples do not sum to zero.)
 
-Normalisation makes the weights of queries with many strong gradients and with few similar. Under l1 an almost solved
-query weighs as much as an unsolved one; log leaves weak gradients unchanged (times 1 / ln 2).
+Normalisation gives similar weights to queries with many strong gradients and to queries with few. With l1, an almost
+solved query has as much weight as an unsolved one; log leaves weak gradients unchanged (times 1 / ln 2).
 
 If the worst document of a query has a gain above 0, as with grades from 1 to 3, smooth ranks push it down, cross
 entropies spread their mass over it, and it dominates the ideal DCG, although every order collects that gain.
@@ -101,7 +101,7 @@ OPTIONS = (
     GAIN_BASE,
     HESSIAN_SCALE,
 )
-"""Options of every objective, in addition to its own parameters and the gain."""
+"""The options of every objective, in addition to its own parameters and the gain."""
 
 # Dividing by a smaller total gradient would leave the range of float32.
 _LEAST_GRADIENT = 1e-30
@@ -110,7 +110,7 @@ _NOISE_SEED = 1 << 40
 
 
 class Composition(NamedTuple):
-    """Options of one round, in the form that compiled code takes.
+    """The options of one round, in the form that compiled code takes.
 
     `noise` and `normalize` are indices in the choices of `SCORE_NOISE` and `NORMALIZE_QUERY`.
     """
@@ -165,7 +165,7 @@ def add_noise(composition: Composition, query: int, draw: int, scores: Float64Ar
 
 @inline
 def change_gradient(composition: Composition, scores: Float64Array, grad: Float64Array, hess: Float64Array) -> None:
-    """Apply scale control and normalisation to the gradients of a query, in place."""
+    """Apply scale control and normalisation to a query's gradients in place."""
     if composition.control > 0.0:
         _control_scale(scores, composition.control, composition.nu, grad)
     if composition.normalize != NO_NORM:

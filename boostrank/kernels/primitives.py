@@ -1,9 +1,9 @@
-"""Scalar functions, the sort and random numbers that kernels share, defined for every finite argument.
+"""The scalar functions, the sort and the random numbers that kernels share, defined for every finite argument.
 
 Ranks are 1-based (`rank`), positions 0-based (`pos`).
 
-Random numbers have no generator with a state: number `index` of `stream` under `seed` is a pure function of the three,
-so any order of queries and any number of threads gives the same draws. It is element `index` of the SplitMix64 sequence
+Random numbers need no generator with a state: number `index` of `stream` under `seed` is a pure function of the three,
+so any order of queries and any number of threads give the same draws. It is element `index` of the SplitMix64 sequence
 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014) that starts at a hash of seed and
 stream. `round_seed` returns the seed of a round; the stream is the query; the index counts the documents of one draw
 after another, by descending score, so a permutation of the documents permutes the outputs of a kernel.
@@ -31,9 +31,9 @@ _MANTISSA, _BITS_OF_2_52 = (1 << 52) - 1, 1075 << 52
 _EXPONENT_OFFSET = 2.0**52 + 1023.0
 
 LARGEST = 1.7976931348623157e308
-"""The value that replaces a difference of scores that overflows."""
+"""The value that replaces a score difference that overflows."""
 LARGEST_LOSS = 1e300
-"""Limit of a loss, so that sums over queries stay finite."""
+"""The limit of a loss, which keeps sums over queries finite."""
 
 _RUN = 24  # below this, insertion beats merging (measured on lists of 20 to 1,000 documents)
 _BINNED = 16  # below this, insertion beats bins
@@ -46,7 +46,7 @@ SEED = Param(
     low=0,
     aliases=("random_state", "random_seed"),
 )
-"""Shared by the objectives that draw random numbers."""
+"""The parameter for the objectives that draw random numbers."""
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -74,20 +74,20 @@ def softplus(t: float) -> float:
 
 @inline
 def bounded(loss: float) -> float:
-    """Clip the loss at `LARGEST_LOSS` on either side; NaN stays NaN."""
+    """Clip the loss at `LARGEST_LOSS` on both sides; NaN stays NaN."""
     return min(max(loss, -LARGEST_LOSS), LARGEST_LOSS)
 
 
 @inline
 def origin(scores: Float64Array) -> float:
-    """Return the middle of descending scores, to be subtracted from them, or 0 if differences overflow."""
+    """Return the middle of descending scores, which can be subtracted from them, or 0 if differences overflow."""
     n = scores.shape[0]
     return scores[n // 2] if scores[0] - scores[n - 1] < math.inf else 0.0
 
 
 @inline
 def fast_exp(t: float) -> float:
-    """Return e^t for -700 <= t <= 0 by arithmetic only, so that loops use SIMD; relative error below 1e-15.
+    """Return e^t for -700 <= t <= 0 by arithmetic only, so that loops use SIMD, with a relative error below 1e-15.
 
     e^t = 2^k e^f with |f| <= ln 2 / 2: a polynomial in f, with k as exponent bits.
     """
@@ -102,7 +102,7 @@ def fast_exp(t: float) -> float:
 
 @inline
 def fast_log(x: float) -> float:
-    """Return ln x for finite x >= 1 by arithmetic only, so that loops use SIMD; relative error below 1e-15.
+    """Return ln x for finite x >= 1 by arithmetic only, so that loops use SIMD, with a relative error below 1e-15.
 
     x = 2^k m with m near 1; ln m = 2 artanh((m - 1) / (m + 1)), a series.
     """
@@ -136,7 +136,7 @@ def discount(rank: float, blend: float, n: int) -> float:
 
 @inline
 def ideal_dcg(query_const: Float64Array, blend: float) -> float:
-    """Return Z at a training discount, from the two columns of `default_constants`."""
+    """Return Z for a training discount, given the two columns of `default_constants`."""
     return (1.0 - blend) * query_const[0] + blend * query_const[1]
 
 
@@ -163,11 +163,11 @@ def _before(scores: Float64Array, i: int, j: int) -> bool:
 
 @inline
 def sort_descending(scores: Float64Array, order: Int64Array, spare: Int64Array) -> None:
-    """Write the positions of documents by descending score to `order`; ties keep input order.
+    """Write the positions of documents by descending score to `order`, where ties keep the input order.
 
     Documents are put into n equal bins of score, which leaves little work for a merge sort: 10 ns per document, where
-    merging alone takes 36 in lists of 120 and 68 in lists of 2,000. With far outliers the merge sort does everything:
-    O(n log n) in any case. Scores are finite; `spare`, int64[n], is overwritten; nothing is allocated.
+    merging alone takes 36 in lists of 120 and 68 in lists of 2,000. With far outliers, the merge sort does everything,
+    so the cost is always O(n log n). Scores are finite; `spare`, int64[n], is overwritten; nothing is allocated.
     """
     n = scores.shape[0]
     low, high = _span(scores)
@@ -197,7 +197,7 @@ SORT = types.FunctionType(types.void(F1, I1, I1))
 
 @entry_point(SORT.signature)
 def compiled_sort(scores: Float64Array, order: Int64Array, spare: Int64Array) -> None:
-    """`sort_descending` as a function pointer, compiled once for all callers."""
+    """Return `sort_descending` as a function pointer, which is compiled once for all callers."""
     sort_descending(scores, order, spare)
 
 
@@ -272,9 +272,9 @@ def _mix(z: np.uint64) -> np.uint64:
 
 @inline
 def uniform(seed: float, stream: int, index: int) -> float:
-    """Return a number strictly between 0 and 1, symmetric about 1/2, in steps of 2^-52.
+    """Return a random number strictly between 0 and 1, symmetric about 1/2, in steps of 2^-52.
 
-    The seed is an integer from 0 to 2^53, as `round_seed` returns; a float64 holds it exactly.
+    The seed is an integer from 0 to 2^53, such as `round_seed` returns, which a float64 represents exactly.
     """
     key = _mix(_mix(np.uint64(np.int64(seed)) + _GAMMA) + (np.uint64(stream) + _ONE) * _GAMMA)
     return (float(_mix(key + (np.uint64(index) + _ONE) * _GAMMA) >> _KEPT) + 0.5) * _UNIT
@@ -282,13 +282,13 @@ def uniform(seed: float, stream: int, index: int) -> float:
 
 @inline
 def gumbel(seed: float, stream: int, index: int) -> float:
-    """Return a standard Gumbel number, -ln(-ln u): mean 0.5772, variance pi^2 / 6."""
+    """Return a standard Gumbel number, -ln(-ln u), with mean 0.5772 and variance pi^2 / 6."""
     return -math.log(-math.log(uniform(seed, stream, index)))
 
 
 @inline
 def logistic(seed: float, stream: int, index: int) -> float:
-    """Return a standard logistic number, ln(u / (1 - u)): mean 0, variance pi^2 / 3."""
+    """Return a standard logistic number, ln(u / (1 - u)), with mean 0 and variance pi^2 / 3."""
     u = uniform(seed, stream, index)
     return math.log(u) - math.log1p(-u)
 
@@ -301,7 +301,7 @@ def normal(seed: float, stream: int, index: int) -> float:
 
 
 def round_seed(seed: int, round: int) -> float:
-    """Return the seed of a round (from 0) of training: 53 bits, which a kernel's float64 parameters can hold."""
+    """Return the seed of a training round (from 0), whose 53 bits fit into a kernel's float64 parameters."""
     state = (seed * 0x9E3779B97F4A7C15 + round + 1) % 2**64
     for shift, factor in ((30, int(_FIRST)), (27, int(_SECOND))):
         state = (state ^ (state >> shift)) * factor % 2**64

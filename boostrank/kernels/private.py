@@ -20,7 +20,7 @@ from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 
 INDEX = ir.IntType(32)
-"""Type of lane numbers."""
+"""The type of lane numbers."""
 
 
 def vector_of(width: int) -> Any:
@@ -59,14 +59,14 @@ def vector_at(builder: Any, first: Any, index: Any, width: int) -> Any:
 
 
 def unaligned(builder: Any, text: Any, place: Any, kind: Any) -> Any:
-    """Load another type from a place of a text, without alignment."""
+    """Load another type from a position in a text, without alignment."""
     found = builder.load(builder.bitcast(builder.gep(text, [place]), kind.as_pointer()))
     found.align = 1
     return found
 
 
 def load(builder: Any, place: Any) -> Any:
-    """Load the vector at `place`, aligned only as a float64."""
+    """Load the vector at `place`, which is aligned only as a float64."""
     vector = builder.load(place)
     vector.align = 8
     return vector
@@ -84,7 +84,7 @@ def spread(builder: Any, number: Any, width: int) -> Any:
 
 @contextlib.contextmanager
 def cached_in(directory: str | None) -> Iterator[None]:
-    """Cache code compiled with `cache=True` in this folder, inside the context; None changes nothing."""
+    """Cache code that is compiled with `cache=True` inside the context in this folder; None changes nothing."""
     previous = numba.config.CACHE_DIR
     try:
         numba.config.CACHE_DIR = directory or previous
@@ -94,7 +94,7 @@ def cached_in(directory: str | None) -> Iterator[None]:
 
 
 class _LinkedOnly(JITCodeLibrary):  # type: ignore[misc]
-    """LLVM code that callers link and optimise, without machine code of its own.
+    """The LLVM code that callers link and optimise, which has no machine code of its own.
 
     It is optimised separately only if sums may be reordered, because that fixes their order.
     """
@@ -128,7 +128,7 @@ class _HelperCompiler(Compiler):  # type: ignore[misc]
 
 
 def keep_address(compiled: Any, signature: Any) -> None:
-    """Cache the address of a function; Numba takes 80 us to look it up, whenever the function is an argument."""
+    """Cache the address of a function, which Numba takes 80 us to look up whenever the function is an argument."""
     result = compiled.get_compile_result(signature)
     library = SimpleNamespace(get_pointer_to_function=cache(result.library.get_pointer_to_function))
     known = SimpleNamespace(fndesc=result.fndesc, signature=result.signature, library=library)
@@ -136,7 +136,7 @@ def keep_address(compiled: Any, signature: Any) -> None:
 
 
 class Helper(CPUDispatcher):  # type: ignore[misc]
-    """Function whose machine code exists only inside the compiled functions that call it.
+    """A function whose machine code exists only inside the compiled functions that call it.
 
     Numba would also generate machine code of the function and two wrappers, a third of all compile time. A call from
     Python compiles it separately, with wrappers.

@@ -1,4 +1,4 @@
-"""Parameters and functions that objectives share: constants, binary relevance, softmax and squared error."""
+"""The parameters and functions that objectives share: constants, binary relevance, softmax and squared error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRAIN_DISCOUNT = Param(
     schedulable=True,
     levels=(("log", 0.0), ("linear", 1.0)),
 )
-"""Shared by every objective that discounts ranks."""
+"""The parameter for every objective that discounts ranks."""
 
 K = Param(
     "k",
@@ -31,11 +31,11 @@ K = Param(
     unit="rank",
     aliases=("truncation", "truncation_level", "at"),
 )
-"""Shared by every objective with a cut-off."""
+"""The parameter for every objective with a cut-off."""
 
 
 def positive(name: str, default: float, help: str, unit: str = "", aliases: tuple[str, ...] = ()) -> Param:
-    """Return a width or sharpness parameter: above 0, on a log scale, with schedules."""
+    """Return a parameter for a width or sharpness, which is above 0, on a log scale, and may be a schedule."""
     return Param(name, default, help, low=0.0, open_low=True, log=True, schedulable=True, unit=unit, aliases=aliases)
 
 
@@ -46,7 +46,7 @@ SIGMA = positive(
     "matters with a regression part, a warm start or a schedule",
     unit="score",
 )
-"""Shared by the objectives over smooth ranks."""
+"""The parameter for the objectives over smooth ranks."""
 
 ALPHA = positive(
     "alpha",
@@ -54,12 +54,12 @@ ALPHA = positive(
     "sharpness of the smooth ranks; without effect from a zero start with Newton leaves",
     unit="1/score",
 )
-"""1 / sigma: shared by the objectives over smooth ranks whose papers use it."""
+"""The parameter 1 / sigma for the objectives over smooth ranks whose papers use it."""
 
 TAU = Param(
     "tau", 1.0, "width of the truncation weight around k", low=0.0, open_low=True, schedulable=True, unit="rank"
 )
-"""Shared by the objectives with a truncation weight."""
+"""The parameter for the objectives with a truncation weight."""
 
 NORMALIZE = Param(
     "normalize",
@@ -73,11 +73,11 @@ NORMALIZE = Param(
 
 
 def default_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """Return no constants per document and three per query; `values["k"]` is a number or int64[Q].
+    """Return no document constants and three query constants, where `values["k"]` is a number or int64[Q].
 
-    Columns 0 and 1 are the ideal DCG at `k` (0: whole list) under the log and the linear discount, which
-    `primitives.ideal_dcg` blends: a blend of discounts has the blend of their ideals. Both are 0 if all documents have
-    the same gain: all orders are equal, and kernels skip the query. Column 2 is the k-th largest gain.
+    Columns 0 and 1 are the ideal DCG at `k` (0: whole list) with the log and the linear discount, which
+    `primitives.ideal_dcg` blends, as a blend of discounts has the blend of their ideals. Both are 0 if all documents
+    have the same gain, because all orders are then equal and kernels skip the query. Column 2 is the k-th largest gain.
 
     If `values["normalize"]` is none, both are 1 instead, and 0 in queries without gain; a sum linear in the gains needs
     no other exception.
@@ -108,7 +108,7 @@ def default_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array
 
 
 def numbered(constants: Constants) -> Constants:
-    """Append the number of each query, the stream of its noise, to its constants."""
+    """Append the number of each query, which is the stream of its noise, to its constants."""
     documents, queries = constants
     return documents, np.column_stack([queries, np.arange(len(queries))])
 
@@ -121,13 +121,13 @@ def numbered_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Arra
 RELEVANT_FROM = Param(
     "relevant_from", 0.0, "the smallest label that is relevant, as in the metrics; 0 means every label above 0", low=0.0
 )
-"""Shared by every objective of a binary metric."""
+"""The parameter for every objective of a binary metric."""
 
 
 def relevance_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """Return 1 for relevant and 0 for other documents in column 0, and the number of relevant documents per query.
+    """Return 1 for relevant and 0 for other documents in column 0, and each query's number of relevant documents.
 
-    The number is 0 if all documents are relevant: all orders are equal, and kernels skip the query.
+    The number is 0 if all documents are relevant, because all orders are then equal and kernels skip the query.
     """
     threshold = values["relevant_from"]
     relevant = labels >= threshold if threshold > 0 else labels > 0
@@ -138,9 +138,9 @@ def relevance_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Arr
 
 @inline
 def relevant_positions(doc_const: Float64Array, order: Int64Array, found: Int64Array) -> int:
-    """Write the positions (from 0, by descending score) of the relevant documents, and return their number.
+    """Write the positions of the relevant documents (from 0, by descending score), and return their number.
 
-    `doc_const` is that of `relevance_constants`.
+    `doc_const` are the constants from `relevance_constants`.
     """
     count = 0
     for pos in range(order.shape[0]):
@@ -160,7 +160,7 @@ def softmax(scores: Float64Array, shares: Float64Array, rest: Float64Array) -> t
     Scores are finite, and there is at least one.
 
     Returns:
-        ln sum_i e^(s_i - t) for the largest score t, and t: differences to a score keep their digits.
+        ln sum_i e^(s_i - t) for the largest score t, and t itself, so that differences to a score keep their digits.
     """
     n = scores.shape[0]
     top = 0
@@ -187,16 +187,16 @@ def softmax(scores: Float64Array, shares: Float64Array, rest: Float64Array) -> t
 TARGETS = ("labels", "gains")
 
 DOCUMENT_WEIGHTS = "document weights"
-"""Key of the document weights in the values of `prepare`, for objectives that weight losses."""
+"""The key of the document weights in the values for `prepare`, for objectives that weight losses."""
 
 
 def target_param(default: str) -> Param:
-    """Return the parameter for the target of the squared error; the default depends on the objective's paper."""
+    """Return the parameter for the squared error's target, whose default depends on the objective's paper."""
     return Param("target", default, "what the regression part predicts: labels or gains", choices=TARGETS)
 
 
 def mix_param(default: float, help: str) -> Param:
-    """Return the parameter for the share of the squared error; each objective has its own schedule for it."""
+    """Return the parameter for the squared error's share, for which each objective has its own schedule."""
     return Param("mix", default, f"share of the regression; {help} unless given", low=0.0, high=1.0, schedulable=True)
 
 
@@ -211,7 +211,7 @@ def target_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array,
 def mix_squared_error(query: Any, share: float, grad: Float64Array, hess: Float64Array) -> float:
     """Turn the gradient of a loss L into that of share * R + (1 - share) * L, R = (1/2n) sum_i (s_i - t_i)^2; return R.
 
-    The query and the outputs are in the order of the rows, with the target t in column 0 of `doc_const`.
+    The query and the outputs are in the order of the rows, and the target t is column 0 of `doc_const`.
     """
     n = query.scores.size
     value = 0.0

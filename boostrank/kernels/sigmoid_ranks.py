@@ -1,4 +1,4 @@
-"""Smooth ranks by a sigmoid, and the pair gradients of any function of them.
+"""Smooth ranks by a sigmoid, and the pair gradients of any function of these ranks.
 
 rank_i = 1 + sum_{j != i} P_ij with P_ij = 1 / (1 + exp(alpha (s_i - s_j))), alpha = 1 / sigma. For any objective J of
 these ranks with c_i = dJ / drank_i the gradient simplifies to (Qin, Liu, Li 2010, eqs (35) and (38))
@@ -9,18 +9,18 @@ In all functions the arrays are float64[n] by descending score, alpha is the sha
 `slope` is c. The gradient of -J, and a bound on its curvature, alpha^2 sum_j w_pj (|c_p| + |c_j|), are added to `grad`
 and `hess`.
 
-`soft_ranks` and `soft_gradient` select between sums of exponentials (`kernels.expsum`), near-linear in n, and the pair
-loops `sigmoid_ranks` and `rank_gradient`, the reference, which are faster for short lists. In a pair loop z_ij =
-exp(-alpha (s_i - s_j)) <= 1 for i above j, and the step from j - 1 to j multiplies every z_ij by one number. So a query
-takes n exponentials instead of n^2, in an inner loop without branches or calls (0.2 to 0.6 ns per pair from 100
-documents on, against 7 to 10 with one `exp` each).
+`soft_ranks` and `soft_gradient` select between sums of exponentials (`kernels.expsum`), which are near-linear in n, and
+the pair loops `sigmoid_ranks` and `rank_gradient`, which are the reference and faster for short lists. In a pair loop
+z_ij = exp(-alpha (s_i - s_j)) <= 1 for i above j, and the step from j - 1 to j multiplies every z_ij by one number. So
+a query takes n exponentials instead of n^2, in an inner loop without branches or calls (0.2 to 0.6 ns per pair for 100
+documents or more, against 7 to 10 with one `exp` each).
 
-`smooth_dcg` is the DCG of smooth ranks with a smooth cut-off, and its derivative by each rank:
+`smooth_dcg` is the DCG of smooth ranks with a smooth cut-off, and its derivative with respect to each rank:
 
     J = sum_i (g_i / Z) D(rank_i) W(rank_i),   W(r) = 1 / (1 + exp((r - cut) / width)),   c_i = dJ / drank_i <= 0
 
 Where ranks exceed n + 1 (smoothed hinges inflate the rank of misplaced documents) the linear discount is negative, and
-the product rule's D W' would push a relevant document down. There W multiplies only the slope: the linear part
+the product rule's D W' would push a relevant document down. There, W multiplies only the slope, so the linear part
 continues as -(1/n) times the integral of W, which is smooth, never rises, and equals the plain discount where W is 1.
 """
 
@@ -43,7 +43,7 @@ SHORT = 32
 
 @inline
 def pair_by_pair(sums: int, n: int) -> bool:
-    """Return True if pair loops are requested or faster."""
+    """Return True if pair loops are requested or are faster."""
     return sums == DIRECT or n < SHORT
 
 
@@ -78,7 +78,7 @@ def soft_gradient(
     hess: Float64Array,
     work: Float64Array,
 ) -> None:
-    """Add gradient and curvature by the method of `soft_ranks`, from the `work` that it has written."""
+    """Add the gradient and curvature by the method of `soft_ranks`, given the `work` that it has written."""
     n = s.shape[0]
     r, state, pull, weighted = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
     if pair_by_pair(sums, n):
@@ -103,7 +103,7 @@ def soft_gradient(
 
 @inline_sums
 def sigmoid_ranks(s: Float64Array, alpha: float, ranks: Float64Array, z: Float64Array) -> None:
-    """Write the smooth rank of every document, from 1; the ranks sum to n (n + 1) / 2. `z` is overwritten."""
+    """Write the smooth rank of every document, from 1, where the ranks sum to n (n + 1) / 2. `z` is overwritten."""
     n = s.shape[0]
     for i in range(n):
         ranks[i] = 1.0
@@ -126,7 +126,7 @@ def sigmoid_ranks(s: Float64Array, alpha: float, ranks: Float64Array, z: Float64
 def rank_gradient(
     s: Float64Array, alpha: float, slope: Float64Array, grad: Float64Array, hess: Float64Array, z: Float64Array
 ) -> None:
-    """Add gradient and curvature pair by pair; `z` is overwritten."""
+    """Add the gradient and curvature pair by pair; `z` is overwritten."""
     n = s.shape[0]
     for j in range(1, n):
         step = math.exp(alpha * (s[j] - s[j - 1]))
@@ -161,8 +161,8 @@ def smooth_dcg(
     Args:
         ideal: Z > 0.
         blend: blend of the training discount, see `primitives.discount`.
-        cut: rank at which the weight is 1/2; infinity: no cut-off.
-        width: width of the weight's transition, in ranks.
+        cut: rank at which the weight is 1/2; infinity for no cut-off.
+        width: width of the transition of the weight, in ranks.
     """
     n = ranks.shape[0]
     value = 0.0
@@ -216,10 +216,10 @@ AP_SCRATCH = "ranks slope work:4 keys pull bend among worth inner:4"
 
 @inline
 def smooth_precisions(sums: int, m: int, sharpness: float, scratch: Any) -> float:
-    """Return average precision, the mean over the m relevant documents of the quotient of two ranks.
+    """Return the average precision, which is the mean over the m relevant documents of the quotient of two ranks.
 
-    The row `ranks` of the scratch has the ranks among all documents. Those among the relevant documents, which are at
-    the positions `place`, follow from the descending `keys`. The derivatives by `ranks` are written to `slope`, the
+    The scratch row `ranks` contains the ranks among all documents. The ranks among the relevant documents, whose
+    positions are `place`, follow from the descending `keys`. The derivatives by `ranks` are written to `slope`, the
     gradient by `keys` and its curvature to `pull` and `bend`.
     """
     place, among, worth, keys = scratch.place[:m], scratch.among[:m], scratch.worth[:m], scratch.keys[:m]
@@ -243,14 +243,14 @@ def first_of(
     place: Int64Array, s: Float64Array, alpha: float, ranks: Float64Array, draws: float, first: Float64Array,
     slope: Float64Array, grad: Float64Array, hess: Float64Array,
 ) -> float:  # fmt: skip
-    """Return the expected reciprocal rank of the first of some documents, for SmoothMRR and SmoothERR.
+    """Return the expected reciprocal rank of the first among some documents, for SmoothMRR and SmoothERR.
 
     Args:
         place: int64[m], positions of these documents.
         draws: divisor of the results.
-        first: float64[m], written: the probability that each is the first.
-        slope: the derivatives by the ranks are added.
-        grad, hess: the gradient and a curvature through the probabilities are added.
+        first: float64[m], written: the probability that each document is the first.
+        slope: array to which the derivatives by the ranks are added.
+        grad, hess: arrays to which the gradient and a curvature through the probabilities are added.
     """
     m, total, value = place.size, 0.0, 0.0
     for a in range(m):

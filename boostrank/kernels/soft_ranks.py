@@ -1,4 +1,4 @@
-"""SoftRank's ranks: contests between all documents, expected discounts, and their gradients.
+"""SoftRank's ranks, which are contests between all documents, with expected discounts and their gradients.
 
 Document i beats j with probability pi_ij = Phi(u_ij), u_ij = (s_i - s_j) / (sqrt2 sigma), and the rank of j (from 0) is
 the number of documents that beat it. The expected discount E_j depends on the model of that number's distribution:
@@ -11,22 +11,22 @@ the number of documents that beat it. The expected discount E_j depends on the m
 * normal: mean m = sum_i pi_ij and variance v = sum_i pi_ij (1 - pi_ij), in bins r +- 1/2 whose ends take the tails:
       E_j = D(n - 1) + sum_{r < n - 1} (D(r) - D(r + 1)) Phi((r + 1/2 - m) / sqrt v)
 
-So E_j is a function of sums over i of a few curves of u_ij: of ln(1 - (1 - z_l) Phi) for every node l, of Phi, of Phi
-(1 - Phi). The curves level off on both sides. Each side, and its slope, is a sum of damped waves with common exponents:
+So E_j is a function of sums over i of a few curves of u_ij: ln(1 - (1 - z_l) Phi) for every node l, Phi, and Phi (1 -
+Phi). The curves level off on both sides. Each side, and its slope, is a sum of damped waves with common exponents:
 
     curve(u) = [u > 0] limit + sum_a Re(coefficient_a exp(-e_a |u|))
 
-Exponents come from a matrix pencil over all curves at once, coefficients from least squares (`_fit`), exact at u = 0 so
-that tied documents get the same value whichever comes first. Largest error of a curve / of its slope over all nodes,
-for curves of size up to 4: `FAST_TABLES` 3e-8 / 6e-8, `EXACT_TABLES` 4e-12 / 2e-11.
+The exponents come from a matrix pencil over all curves at once, and the coefficients from least squares (`_fit`), which
+are exact at u = 0 so that tied documents get the same value whichever comes first. Largest error of a curve / of its
+slope over all nodes, for curves of size up to 4: `FAST_TABLES` 3e-8 / 6e-8, `EXACT_TABLES` 4e-12 / 2e-11.
 
 With w_jr the derivative of E_j by the r-th sum,
 
     dJ/ds_m = (A_m - B_m) / (sqrt2 sigma)
     A_m = sum_j sum_r w_jr curve_r'(u_mj),   B_m = sum_i sum_r w_mr curve_r'(u_im)
 
-A is the effect of m on others, B theirs on m. `direct` computes the sums pair by pair, `swept` in three passes over the
-sorted scores. Since all curves share their exponents, one set of running sums serves every node.
+A is the effect of m on the others, and B is their effect on m. `direct` computes the sums pair by pair, and `swept` in
+three passes over the sorted scores. Since all curves share their exponents, one set of running sums serves every node.
 
 Source: Taylor, Guiver, Robertson, Minka, "SoftRank", WSDM 2008, for the contests, the rank-binomial and the normal; the
 sums that replace its recursion are not in the paper.
@@ -109,8 +109,8 @@ DISCOUNTS: tuple[tuple[int, float, tuple[float, ...], tuple[float, ...]], ...] =
 )  # fmt: skip
 """(N, largest error for r = 0..N, rates -ln z_l, weights c_l), by a matrix pencil over the samples r = 0..N.
 
-For the longest, slow nodes come from every 512th sample and the others from the residual. Beyond its N the error grows
-with the logarithm of r.
+For the largest N, slow nodes come from every 512th sample and the others from the residual. Beyond that N, the error
+grows with the logarithm of r.
 """
 
 FAST_EXPONENTS = (
@@ -125,10 +125,10 @@ EXACT_EXPONENTS = (
 )  # fmt: skip
 
 VARIANCE, MEAN, FIRST_NODE = 0, 1, 2
-"""Rows of curves: Phi (1 - Phi), Phi, then ln(1 - (1 - z_l) Phi) for each node."""
+"""The rows of curves: Phi (1 - Phi), Phi, then ln(1 - (1 - z_l) Phi) for each node."""
 ROWS = FIRST_NODE + max(len(rates) for _, _, rates, _ in DISCOUNTS)
 ABOVE, BELOW, SLOPE_ABOVE, SLOPE_BELOW = 0, 1, 2, 3
-"""Curves by side: u > 0 (i above j), u < 0, and the slopes there."""
+"""The curves by side: u > 0 (i above j), u < 0, and the slopes on both sides."""
 
 _FIT_END = 9.0  # beyond it curve and waves are below the error of the fit
 _SAMPLES = 320
@@ -136,7 +136,7 @@ _PIN = 300.0  # weight of u = 0 in the least squares
 
 
 def _padded(rows: list[tuple[float, ...]]) -> Float64Array:
-    """Return one row per discount, with its numbers from FIRST_NODE on."""
+    """Return one row per discount, whose numbers start at FIRST_NODE."""
     table = np.zeros((len(rows), ROWS))
     for out, row in zip(table, rows, strict=True):
         out[FIRST_NODE : FIRST_NODE + len(row)] = row
@@ -152,7 +152,7 @@ SHARES = -np.expm1(-RATES)
 
 
 def curves(rates: Float64Array, u: Float64Array, above: bool) -> tuple[Float64Array, Float64Array]:
-    """Return each curve minus its limit, and its slope, at distances u >= 0 of i above or below j.
+    """Return each curve minus its limit, and its slope, at distances u >= 0 where i is above or below j.
 
     Both are float64[2 + nodes, points].
     """
@@ -168,13 +168,13 @@ def curves(rates: Float64Array, u: Float64Array, above: bool) -> tuple[Float64Ar
 
 
 def waves(exponents: tuple[complex, ...], u: Float64Array) -> Float64Array:
-    """Return real parts, then imaginary parts, of exp(-e u): float64[points, 2 exponents]."""
+    """Return the real and then the imaginary parts of exp(-e u), float64[points, 2 exponents]."""
     table = np.exp(-np.outer(u, np.array(exponents)))
     return np.hstack([table.real, table.imag])
 
 
 def _fit(exponents: tuple[complex, ...]) -> Float64Array:
-    """Return coefficients of exp(-e |u|), real then imaginary: float64[discounts, sides, ROWS, 2 exponents]."""
+    """Return the coefficients of exp(-e |u|), real then imaginary, float64[discounts, sides, ROWS, 2 exponents]."""
     u = 0.5 * _FIT_END * (1.0 - np.cos(np.linspace(0.0, math.pi, _SAMPLES)))
     weight = np.where(u == 0.0, _PIN, 1.0)
     wanted = np.zeros((len(DISCOUNTS), 4, ROWS, _SAMPLES))
@@ -195,9 +195,9 @@ EXACT_WAVES = np.array([[e.real for e in EXACT_EXPONENTS], [e.imag for e in EXAC
 BINOMIAL, NORMAL = 0, 1
 
 ROOM = 40
-"""Numbers per document that `swept` needs: 36 of running sums, and the ordered inputs."""
+"""The numbers per document that `swept` needs, which are 36 running sums and the ordered inputs."""
 WORK = 36
-"""Columns of the work space: at least ROWS, and two per wave."""
+"""The number of columns in the work space: at least ROWS, and two per wave."""
 
 _SQRT_HALF = math.sqrt(0.5)
 _DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
@@ -210,7 +210,7 @@ _SURE = 1e-12  # minimum variance of a rank: the bins are then certain to 12 dig
 
 @inline
 def length_class(n: int) -> int:
-    """Return the row of the tables for a list of n documents."""
+    """Return the row of the tables that is used for a list of n documents."""
     c = 0
     while c < LENGTHS.shape[0] - 1 and n > LENGTHS[c]:
         c += 1
@@ -227,14 +227,14 @@ def needed_rows(model: int, blend: float, c: int) -> tuple[int, int]:
 
 @inline
 def expected_discount(sums: Float64Array, model: int, blend: float, n: int, c: int, weights: Float64Array) -> float:
-    """Return E_j in a list of n documents, and write its derivatives by the sums to `weights`.
+    """Return E_j in a list of n documents, and write its derivatives with respect to the sums to `weights`.
 
     Args:
-        sums: float64[rows]: variance and mean of the rank, then the product P_jl of each node.
+        sums: float64[rows], variance and mean of the rank, then the product P_jl of each node.
         model: BINOMIAL or NORMAL.
         blend: blend of the training discount.
         c: length class of the list.
-        weights: float64[rows]; for nodes, derivatives by the logarithm of the product.
+        weights: float64[rows], written; for nodes, the derivatives by the logarithm of the product.
     """
     if model == NORMAL:
         return _expected_by_normal(sums, blend, n, weights)
@@ -283,11 +283,11 @@ def direct(
     room: Float64Array,
     work: Float64Array,
 ) -> float:
-    """Return J = sum_j gains_j E_j, and compute A and B pair by pair: n times relevant documents times nodes.
+    """Return J = sum_j gains_j E_j, and compute A and B pair by pair in n times relevant documents times nodes.
 
     Args:
         s: float64[n], scores, in any order.
-        scale: 1 / (sqrt2 sigma), multiplied with differences, which keep the digits of the scores.
+        scale: 1 / (sqrt2 sigma), which multiplies differences so that the digits of the scores are kept.
         gains: float64[n], divided by the ideal.
         model, blend: as in `expected_discount`.
         on_others, on_own: float64[n], written: A and B.
@@ -356,7 +356,7 @@ def swept(
     s: Float64Array, scale: float, gains: Float64Array, model: int, blend: float, waves: Float64Array,
     tables: Float64Array, on_others: Float64Array, on_own: Float64Array, room: Float64Array, work: Float64Array,
 ) -> float:  # fmt: skip
-    """Do the work of `direct` in three passes over documents by descending score.
+    """Compute the same as `direct` in three passes over the documents by descending score.
 
     `waves` and `tables` are FAST_WAVES and FAST_TABLES, or EXACT_WAVES and EXACT_TABLES.
     """
@@ -421,9 +421,9 @@ def swept(
 
 @inline
 def _decays(gap: float, waves: Float64Array, decay: Float64Array) -> None:
-    """Write exp(-e gap) for every exponent, real parts first: a series at a fraction of the gap, then squared.
+    """Write exp(-e gap) for every exponent, real parts first, by squaring a series at a fraction of the gap.
 
-    Neighbours are mostly so near that nothing is squared, and every inner loop uses SIMD.
+    Neighbours are mostly so close that nothing is squared. Every inner loop uses SIMD.
     """
     half = waves.shape[1]
     if gap >= _FARTHEST:
@@ -451,7 +451,7 @@ def _decays(gap: float, waves: Float64Array, decay: Float64Array) -> None:
 
 @inline
 def _count(sums: Float64Array, decay: Float64Array) -> None:
-    """Update sums to decay (sums + 1)."""
+    """Replace the sums by decay (sums + 1)."""
     half = sums.shape[0] // 2
     for a in range(half):
         re, im = sums[a] + 1.0, sums[half + a]
@@ -461,7 +461,7 @@ def _count(sums: Float64Array, decay: Float64Array) -> None:
 
 @inline
 def _run(sums: Float64Array, more: Float64Array, decay: Float64Array) -> None:
-    """Update sums to decay (sums + more)."""
+    """Replace the sums by decay (sums + more)."""
     half = sums.shape[0] // 2
     for a in range(half):
         re, im = sums[a] + more[a], sums[half + a] + more[half + a]
@@ -489,7 +489,7 @@ def _total(sums: Float64Array, half: int) -> float:
 
 @inline
 def _mixed(table: Float64Array, weights: Float64Array, low: int, high: int, out: Float64Array) -> None:
-    """Write the sum over the rows of weight times coefficients to `out`."""
+    """Write the sum of weight times coefficients over the rows to `out`."""
     out[:] = 0.0
     for row in range(low, high):
         for a in range(out.shape[0]):

@@ -1,4 +1,4 @@
-"""Changes of a ranking metric by a swap of two documents: the pair weights of LambdaRank and YetiRank.
+"""The changes of a ranking metric when two documents are swapped, which are pair weights in LambdaRank and YetiRank.
 
 With grades c (gains, relevance of 0 or 1, or stop probabilities) by rank from 0, the swap of i < j changes the metric
 by |c_i - c_j| (up_i - down_j), and the two rows take one pass:
@@ -11,7 +11,7 @@ by |c_i - c_j| (up_i - down_j), and the two rows take one pass:
 
 H_i counts the relevant documents down to i and P_i sums c / rank over them. Q_i = prod_(r < i) (1 - c_r) is the
 probability that a user reads i; M_ij is that product and S_ij = sum c_r M_ir / (r + 1) the ERR strictly between i and
-j. `err_row` moves S and M from j to j + 1: one operation a pair, without a difference that loses digits.
+j. `err_row` moves S and M from j to j + 1 by one operation per pair, without a difference that loses digits.
 
 The changes are those of the metric of the whole list, as in LightGBM and XGBoost (`rank:map`); only precision has a
 cut-off of its own.
@@ -43,9 +43,9 @@ SWAP_SCRATCH = "grades up down reading between passing"
 def swap_constants(
     metric: str, k: int | Int64Array, labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues
 ) -> Constants:
-    """Return the grade of each document, and of each query the divisor of the metric as `default_constants` does.
+    """Return the grade of each document, and the metric's divisor for each query in the form of `default_constants`.
 
-    The divisor is R for MAP and 1 for MRR, ERR and precision; 0 where all orders are equal. NDCG needs no grades.
+    The divisor is R for MAP and 1 for MRR, ERR and precision, or 0 if all orders are equal. NDCG needs no grades.
     """
     if metric == "ndcg":
         return default_constants(labels, gains, ptr, {"k": k})
@@ -60,7 +60,7 @@ def swap_constants(
 
 
 def stop_chances(gains: Float64Array, values: ParamValues) -> Float64Array:
-    """Return the probability that a document satisfies a user of ERR, float64[N, 1]."""
+    """Return the probability that each document satisfies a user, as defined by ERR, float64[N, 1]."""
     top = values["max_gain"] or gains.max(initial=0.0)
     return np.minimum(gains / (top + 1.0), 1.0)[:, None]
 
@@ -82,7 +82,7 @@ def swap_rows(
         metric: index in `METRICS`.
         grades: float64[n], c by rank.
         blend: blend of the training discount, see `primitives.discount`.
-        divisor: Z or R, > 0, from `swap_constants`.
+        divisor: Z or R from `swap_constants`, > 0.
         up, down: float64[n], written; up is 0 for ERR, see `err_row`.
         reading: float64[n], written for ERR: Q.
     """
@@ -142,7 +142,7 @@ def err_row(
 ) -> None:
     """Write the row `up` of ERR for swaps of the first `depth` documents with that at position j = 1, 2, ... in turn.
 
-    `between` and `passing` keep S and M from call to call.
+    `between` and `passing` keep S and M from one call to the next.
     """
     if j <= depth:
         between[j - 1], passing[j - 1] = 0.0, 1.0

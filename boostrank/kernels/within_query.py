@@ -1,7 +1,7 @@
-"""Features within queries: rank, z-score, difference to the largest value and to the mean of the query's documents.
+"""Features within queries: rank, z-score, and differences to the largest value and to the mean of a query's documents.
 
-One thread computes each query in float64 in the order of its rows, so the result does not depend on the number of
-threads.
+Each query is computed by one thread, in float64 and in the order of its rows, so the result does not depend on the
+number of threads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from boostrank.core.types import Float32Array, Int64Array
 from boostrank.kernels.jit import I1, INT, entry_point, inline, query_blocks, run_parallel
 
 KINDS = ("rank", "zscore", "best", "mean")
-"""Kinds of features; the kernel uses their indices."""
+"""The kinds of features, whose indices the kernel uses."""
 
 _DOCUMENTS_A_BLOCK = 4096
 _TOGETHER = 16  # columns processed together: a row of them is one cache line
@@ -40,8 +40,8 @@ def fill_within_queries(
 ) -> None:
     """Copy features and append the columns of each kind.
 
-    Missing values (NaN) stay missing and are ignored; -0 is 0. Mean, deviation and maximum cover finite values;
-    infinite values stay as they are. Ranks put infinite values at the ends.
+    Missing values (NaN) stay missing and are ignored, and -0 is 0. Mean, deviation and maximum are those of the finite
+    values; infinite values stay as they are, and ranks put them at the ends.
 
     Args:
         features: float32[N, d], C order.
@@ -72,9 +72,9 @@ def _within(number: float) -> float:
 
 @inline
 def _sort(keys: Keys, spare: Keys, counts: Int64Array, n: int) -> None:
-    """Sort keys[:n] by their upper halves; ties keep their order.
+    """Sort keys[:n] by their upper halves, where ties keep their order.
 
-    Radix sort by bytes that differ: 15 to 25 ns per value, whatever the values are.
+    This is a radix sort by the bytes that differ, which takes 15 to 25 ns per value, whatever the values are.
     """
     if n < _FEW:
         for i in range(1, n):
@@ -142,7 +142,7 @@ def _fill(
     copied: int,
     out: Float32Array,
 ) -> None:
-    """Fill the rows of queries `start` to `stop`; the first `copied` columns of `out` are the features."""
+    """Fill the rows of the queries `start` to `stop`, where the first `copied` columns of `out` are the features."""
     longest = 0
     for q in range(start, stop):
         longest = max(longest, ptr[q + 1] - ptr[q])

@@ -1,4 +1,4 @@
-"""Objectives, one file each; `OBJECTIVES` finds them."""
+"""The objectives, each in a file of its own, which `OBJECTIVES` discovers."""
 
 from boostrank.core.params import Registry
 from boostrank.kernels.objective import ObjectiveSpec
@@ -14,6 +14,6 @@ _OTHER_WORDS = {
     "query_softmax softmax": ("listnet", "xe-ndcg"),
     "query_cross_entropy rmse": ("query-rmse", "regression"),
 }
-"""Metrics, and losses of other programs -> objectives to use instead."""
+"""The objectives to use instead of metrics and of other programs' losses."""
 
 OBJECTIVES: Registry[ObjectiveSpec] = Registry("boostrank.objectives", "objective", instead=_OTHER_WORDS)

@@ -1,11 +1,11 @@
-"""Template of an objective: the logistic loss of every pair, RankNet.
+"""A template for objectives: RankNet, the logistic loss of every pair.
 
     L = sum over pairs with g_i > g_j of ln(1 + exp(-(s_i - s_j) / sigma))
 
 Change it into an objective of your own:
 
     boostrank objectives --template > my.py      writes this file
-    boostrank objectives --check my.py           reports what it keeps and breaks, and how to fix it
+    boostrank objectives --check my.py           reports which rules it breaks, and how to fix it
     boostrank train train.txt --objective my.py --model model.txt
 
 In Python, `import my`, then `boostrank.train({"objective": my.SPEC}, ...)`; `lgb.train`, `LGBMRanker` and `xgb.train`
@@ -16,17 +16,15 @@ This docstring describes the objective, as `boostrank objectives` prints it: a t
 equation, "Source:" and "Deviation:" (from the paper, with reasons), the Hessian, and the cost of a query. Below it,
 write four things, in this order:
 
-1. `PARAMS`: declared once; validation, command-line help and documentation read them. Shared ones are in
-   `kernels.shared`.
-2. A `prepare` for constants of documents and queries, unless the default suits (ideal DCG, see
-   `kernels.shared`).
-3. `kernel`: one query. `kernels.objective` lists its arguments, the scratch rows that it may declare, and its rules.
-   Its helpers are `@inline` and live in this file or in `boostrank.kernels`, whose arithmetic you may use; objectives
-   never import each other.
+1. `PARAMS`, which validation, command-line help and documentation read. Shared parameters are in `kernels.shared`.
+2. `prepare`, which returns document and query constants, unless the default suits (ideal DCG, see `kernels.shared`).
+3. `kernel`, which handles one query. `kernels.objective` lists its arguments, the scratch rows that it may declare, and
+   its rules. Its helpers are `@inline` and live in this file or in `boostrank.kernels`, whose arithmetic you may use;
+   objectives never import each other.
 4. `SPEC`, the declaration. `boostrank.define_objective(name, kernel)` fills in defaults.
 
-In boostrank the only other file is the twin in `tests/reference/`: slow and obvious NumPy of the same name with
-underscores. Type hints are optional.
+In boostrank, the only other file is the twin in `tests/reference/`, slow and obvious NumPy code under the same name
+with underscores. Type hints are optional.
 
 Source: Burges et al., "Learning to rank using gradient descent", ICML 2005. Hessian: the exact diagonal.
 Cost: n^2 / 2 pairs per query, with one exponential each.
@@ -46,7 +44,7 @@ PARAMS = (SIGMA,)
 
 @objective_kernel(params=PARAMS)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
-    """Compute one query; see `kernels.objective`."""
+    """Compute the loss, gradient and curvature of one query; see `kernels.objective`."""
     scores, gains, n = query.scores, query.gains, query.scores.size
     alpha = 1.0 / params.sigma
     value = 0.0

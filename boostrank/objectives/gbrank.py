@@ -4,11 +4,11 @@
 
 The paper fits a tree by least squares to the targets s_j + tau for i and s_i - tau for j of each pair with s_i < s_j +
 tau. The leaf of that tree is exactly the Newton step of L: the gradient is the sum of score minus target, the Hessian
-the number of pairs. So GBRank is RankSVM with a squared hinge, derived from regression.
+the number of pairs. So GBRank is RankSVM with a squared hinge, but it is derived from regression.
 
 Source: Zheng, Chen, Sun, Zha, "A regression framework for learning ranking functions using relative relevance
-judgments", SIGIR 2007. Deviation: trees are fitted to residuals and summed, as in all boosting here; the paper averages
-trees fitted to the targets, h_k = (k h_(k-1) + eta tree) / (k + 1).
+judgments", SIGIR 2007. Deviation: trees are fitted to residuals and summed, as all objectives do here, whereas the
+paper averages trees fitted to the targets, h_k = (k h_(k-1) + eta tree) / (k + 1).
 
 Hessian: the number of misordered pairs, exact unless a pair is exactly on the margin.
 Cost: n log n, see `kernels.margin`.

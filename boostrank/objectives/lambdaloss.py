@@ -119,14 +119,14 @@ def _weighted_pairs(
     s: Float64Array, g: Float64Array, d: Float64Array, delta: Float64Array, alpha: float, every_pair: bool, by_rank:
     float, by_delta: float, tile: int, grad: Float64Array, hess: Float64Array, z: Float64Array,
 ) -> None:  # fmt: skip
-    """Add gradients and curvature bounds of pairs in the same or neighbouring tiles; of all pairs if `tile` is n.
+    """Add the gradients and curvature bounds of all pairs within a tile or in neighbouring tiles.
 
     Args:
         g, d: gains over the ideal DCG, and discounts of the ranks.
         delta: values for rank differences of 1, 2, ...
-        every_pair: whether each document weighs g d against every other; otherwise pairs have weights.
+        every_pair: whether each document has the weight g d against every other; otherwise pairs have weights.
         by_rank, by_delta: factors of |d_i - d_j| and delta in a pair's weight.
-        tile: number of documents in a tile.
+        tile: number of documents in a tile, which is n to add all pairs.
         z: overwritten.
     """
     n = s.shape[0]
@@ -168,7 +168,7 @@ def _loss_of_pairs(
     s: Float64Array, g: Float64Array, d: Float64Array, delta: Float64Array, alpha: float, every_pair: bool, by_rank:
     float, by_delta: float, tile: int, z: Float64Array,
 ) -> float:  # fmt: skip
-    """Return the loss of the pairs of `_weighted_pairs`."""
+    """Return the loss of the pairs that `_weighted_pairs` adds."""
     n, value = s.shape[0], 0.0
     for j in range(1, n):
         step = math.exp(alpha * (s[j] - s[j - 1]))
@@ -192,7 +192,7 @@ def _loss_of_pairs(
 
 @inline
 def _loss_of_every_pair(sums: int, s: Float64Array, c: Float64Array, alpha: float, scratch: Any) -> float:
-    """Return the loss of the pairs of `_every_pair`."""
+    """Return the loss of the pairs that `_every_pair` adds."""
     n, r, one, found = s.shape[0], scratch.z, scratch.one, scratch.found
     one[:] = 1.0
     found[:] = 0.0
@@ -210,7 +210,7 @@ def _loss_of_every_pair(sums: int, s: Float64Array, c: Float64Array, alpha: floa
 def _every_pair(
     sums: int, s: Float64Array, c: Float64Array, alpha: float, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> None:
-    """Compute gradient and curvature of all ordered pairs if document i weighs c_i against every other."""
+    """Compute the gradient and curvature of all ordered pairs if document i has the weight c_i against every other."""
     n, r, one, found, state = s.shape[0], scratch.z, scratch.one, scratch.found, scratch.state
     one[:] = 1.0
     found[:] = 0.0

@@ -9,9 +9,9 @@ Z is the ideal DCG at the truncation level. No function has this gradient, since
 reported loss is minus the hard metric at the truncation level.
 
 `metric` selects NDCG, MAP, MRR, ERR or precision; `kernels.swaps` defines the changes. Relevance and the probabilities
-of ERR are those of boostrank's metrics. The truncation level selects pairs, and a change is that of the metric of the
-whole list; only precision is cut off there. The option `metric` of a training is the metric that it reports, so write
-`lambdarank(metric=map)` or CatBoost's `LambdaMart:metric=MAP`.
+of ERR are those of boostrank's metrics. The truncation level selects pairs, but a change is that of the whole list's
+metric; only precision is cut off at that level. A training's own option `metric` is the metric that it reports, so
+write `lambdarank(metric=map)` or CatBoost's `LambdaMart:metric=MAP`.
 
 Source: Burges, "From RankNet to LambdaRank to LambdaMART", 2010; LightGBM src/objective/rank_objective.hpp; for MAP and
 MRR, Donmez, Svore, Burges, "On the local optimality of LambdaRank", SIGIR 2009. MAP is XGBoost's `rank:map`, whose
@@ -104,7 +104,7 @@ def _pair_gradient(
     hess: Float64Array,
     scratch: Any,
 ) -> float:
-    """Add the gradients of all pairs, documents by descending score; return the sum of their magnitudes."""
+    """Add the gradients of all pairs of the sorted documents, and return the sum of the gradients' magnitudes."""
     u, z, n = scratch.up, scratch.z, s.size
     offset, damping = (_DISTANCE_OFFSET, 1.0) if damped else (1.0, 0.0)
     total = 0.0
@@ -140,7 +140,7 @@ def _pair_gradient(
 def _pair_gradient_of_lightgbm(
     query: Query, params: Any, depth: int, damped: bool, ideal: float, grad: Float64Array, hess: Float64Array
 ) -> None:
-    """Add the same gradients with every operation and rounding of LightGBM's `GetGradientsForOneQuery`, in its order.
+    """Add the same gradients with the operations and rounding of LightGBM's `GetGradientsForOneQuery` in its order.
 
     After a few dozen trees a difference of 1e-6 in a gradient changes a split. Bit-identical trees show that only
     rounding separates our LambdaRank from LightGBM's.

@@ -7,15 +7,15 @@
 
 y* is the perfect ranking nearest to the scores: by descending gain, then descending score. rank is the order of the
 scores. yhat attains the maximum; it is a linear assignment of documents to the first k ranks with values A(r) s_i -
-margin g_i D(r) / Z_k. From margin 1 on, 1 - NDCG@k <= xi' <= xi. Among documents of one gain those with higher scores
-take the better ranks, so only the first k of each gain are candidates.
+margin g_i D(r) / Z_k. If margin >= 1, then 1 - NDCG@k <= xi' <= xi. Among documents of one gain, those with higher
+scores take better ranks, so only the first k of each gain are candidates.
 
 xi' tends to margin (1 - NDCG@k), with a zero gradient, as the scores grow beyond the margin. On OHSUMED (five folds,
 120 trees, NDCG@10) the tight bound reached .445, .442 and .439 with margins 1, 3 and 10; the convex one at most .423.
 
 xi is convex for a fixed y*. Since y* follows the scores, xi is the minimum of such functions over the perfect rankings.
-It has kinks where scores tie: documents of the same gain and score get the same gradient, the mean over the orders of
-their ties. Averaged over noise on the scores, the bound is smooth.
+It has kinks where scores tie, so documents with the same gain and score get the same gradient, the mean over all orders
+of the ties. Averaged over noise on the scores, the bound is smooth.
 
 Source: Chapelle, Le, Smola, "Large margin optimization of ranking measures", NIPS workshop on machine learning for web
 search, 2007, eqs (7) and (12) for xi, (14) for xi'. Deviations: the gain term of the printed (8) lacks the factor 1/Z;
@@ -130,7 +130,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 @inline
 def _share_ties(values: Float64Array, first: Float64Array, second: Float64Array) -> None:
-    """Replace values by their mean over each run of equal `first` and equal `second`."""
+    """Replace values by their mean over each run in which both `first` and `second` are equal."""
     n, start = values.shape[0], 0
     while start < n:
         stop, total = start, 0.0
@@ -149,16 +149,16 @@ def best_assignment(
     a: Float64Array, d: Float64Array, s: Float64Array, g: Float64Array, rank_of: Int64Array, before: Int64Array,
     done: Int64Array, price: Float64Array, reach: Float64Array, bid: Float64Array,
 ) -> None:  # fmt: skip
-    """Assign a document to each of k ranks so that sum_r (a_r s_c(r) - d_r g_c(r)) is largest.
+    """Assign a document to each of k ranks so that sum_r (a_r s_c(r) - d_r g_c(r)) is as large as possible.
 
-    Shortest augmenting paths with dual prices: O(k^2 m) for m documents. Source: Jonker, Volgenant, "A shortest
-    augmenting path algorithm for dense and sparse linear assignment problems", Computing 38 (1987), without its
-    initialisation; Crouse 2016 for k < m.
+    The algorithm of shortest augmenting paths with dual prices takes O(k^2 m) for m documents. Source: Jonker,
+    Volgenant, "A shortest augmenting path algorithm for dense and sparse linear assignment problems", Computing 38
+    (1987), without its initialisation; Crouse 2016 for k < m.
 
     Args:
         a, d: float64[k], factors of the ranks.
         s, g: float64[m], scores and gains of the documents, m >= k.
-        rank_of: int64[m], written: the rank of each document from 0, -1 without one.
+        rank_of: int64[m], written: the rank of each document, from 0, or -1 if it has none.
         before, done, price, reach, bid: overwritten.
     """
     m = s.shape[0]

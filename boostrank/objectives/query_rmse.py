@@ -2,8 +2,8 @@
 
     L = (1/2) sum_i w_i (r_i - r)^2,   r_i = s_i - t_i,  r = sum_i w_i r_i / sum_i w_i,  w the weights of documents, 1
 
-Only differences within a query count, so the level of a query, which no ranking needs, is not learnt. Longer queries
-weigh more, as in `regression`.
+Only differences within a query matter, so the level of a query, which no ranking needs, is not learnt. Longer queries
+have more weight, as in `regression`.
 
 Source: CatBoost's QueryRMSE, catboost/private/libs/algo_helpers/error_functions.h. Deviations: t may be the gain;
 queries with equal gains are skipped; the Hessian is exact, w_i (1 - w_i / sum_j w_j), where CatBoost has w_i.

@@ -2,7 +2,7 @@
 
     L = sum over pairs with g_i > g_j of ln(1 + exp(-(s_i - s_j) / sigma))
 
-Long queries weigh more than short ones, because pairs are summed, not averaged.
+Long queries have more weight than short ones, because pairs are summed and not averaged.
 
 Source: Burges et al., "Learning to rank using gradient descent", ICML 2005, with target probability 1 for the better
 document. Hessian: the exact diagonal. Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with
@@ -52,7 +52,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 def _logistic_pairs(
     s: Float64Array, g: Float64Array, alpha: float, grad: Float64Array, hess: Float64Array, z: Float64Array
 ) -> float:
-    """Add gradient and curvature of all pairs, documents by descending score; return the loss."""
+    """Add the gradient and curvature of all pairs of documents, which are sorted by score, and return the loss."""
     n = s.shape[0]
     value = 0.0
     for j in range(1, n):
@@ -88,11 +88,11 @@ def _logistic_pairs(
 def _logistic_sums(
     sums: int, s: Float64Array, g: Float64Array, alpha: float, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> float:
-    """Do the work of `_logistic_pairs` without pairs.
+    """Compute the same as `_logistic_pairs`, but without a loop over pairs.
 
-    With t = exp(-|u|) an ordered pair pulls with f = t / (1 + t) and a misordered one with 1 - f. So sum f over all
-    documents, subtract documents of equal gain, and count misordered pairs. Likewise the loss is ln(1 + t), plus |u|
-    for a misordered pair.
+    With t = exp(-|u|) an ordered pair pulls with f = t / (1 + t) and a misordered one with 1 - f. So f is summed over
+    all documents, documents of equal gain are subtracted, and misordered pairs are counted. Likewise, the loss of a
+    pair is ln(1 + t), plus |u| if it is misordered.
     """
     n, r, group_r, one, wrong = s.shape[0], scratch.r, scratch.group_r, scratch.one, scratch.wrong
     every, equal, state, member, grade = scratch.every, scratch.equal, scratch.state, scratch.member, scratch.grade

@@ -8,7 +8,7 @@ search engines using clickthrough data", KDD 2002; the square: Chapelle, Keerthi
 SVMs", 2010. Deviation: no norm of a weight vector is penalised; the trees regularise.
 
 Hessian: the number of pairs that violate the margin. For the square it is the exact diagonal unless a pair is exactly
-on the margin. The hinge has no curvature; the number divided by m limits a step to m.
+on the margin. The hinge has no curvature, so the number of pairs is divided by m, which limits a step to m.
 Cost: n log n, see `kernels.margin`.
 """
 

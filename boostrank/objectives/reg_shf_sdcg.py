@@ -3,9 +3,9 @@
     minimise  mix * R - (1 - mix) * J_SHF,   R = (1/2n) sum_i (s_i - t_i)^2,   J_SHF as in `shf_sdcg`
 
 `mix` follows eq (19) over the rounds of the training: 0.999999 in the first, 1/2 in the middle, 1e-6 in the last.
-Gradient and Hessian are mixed before the leaves are computed. The transition takes a third of the rounds around the
-middle; about 80% of the rounds are almost pure. Early stopping waits for the middle. Unlike in SHF-SDCG, sigma matters,
-because regression sets the scale of the scores.
+Gradient and Hessian are mixed before the leaves are computed. The transition takes the middle third of the rounds, and
+about 80% of the rounds are almost pure. Early stopping waits for the middle. Unlike in SHF-SDCG, sigma matters, because
+regression sets the scale of the scores.
 
 Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (18)-(19). Deviations: those of
 SHF-SDCG; the paper leaves R open, here it is the mean squared error of a query, so that queries weigh the same, as in a

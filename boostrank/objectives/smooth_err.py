@@ -6,13 +6,13 @@
     w_di   = exp(alpha s_i) / sum_{j in A_d} exp(alpha s_j)
     J      = mean over d of sum_{i in A_d} w_di / rank_i
 
-ERR is the mean over users of 1 / rank of the first document that satisfies, so J is SmoothMRR (`smooth_mrr`) with the
-documents of A_d as the relevant ones. J tends to ERR as alpha and the number of draws grow. All users share the ranks.
+ERR is the mean over users of 1 / rank of the first document that satisfies the user, so J is SmoothMRR (`smooth_mrr`)
+with A_d as the relevant documents. J tends to ERR as alpha and the number of draws grow. All users share the ranks.
 
 Source: the cascade is Chapelle, Metzler, Zhang, Grinspan, "Expected reciprocal rank for graded relevance", CIKM 2009;
 smooth ranks and gradients through c_i = -w_i / rank_i^2 are Qin, Liu, Li 2010. Deviation: users of the cascade are
 sampled. The product of (1 - R_j)^sigmoid over the documents above needs no draws, but is e^-5 at tied scores in a list
-with a dozen good documents: the gradient of most queries would vanish at the start.
+with a dozen good documents, so the gradient of most queries would vanish at the start.
 
 Hessian: alpha^2 sum_j P_pj (1 - P_pj) (|c_j| + |c_p|) + alpha^2 mean_d w_dp |1 / rank_p - J_d|, a proxy.
 Cost: near-linear in n, see `kernels.expsum`, with a random number for each document and user.

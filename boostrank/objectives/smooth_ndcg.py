@@ -3,18 +3,18 @@
     h_ij = exp(-(s_i - s_d(j))^2 / sigma) / sum_m exp(-(s_m - s_d(j))^2 / sigma),   d(j) the document ranked j-th
     J    = (1/Z) sum_{j <= k} D(j) sum_i g_i h_ij
 
-sigma (in squared score units) falls from 64 to 1/64 over the training, by the same factor each round: from a constant
-to exact NDCG. Equal scores have a zero gradient, and a document depends only on its neighbours, so the first
-`warm_rounds` rounds are regression. There `mix`, the share of R = (1/2n) sum_i (s_i - t_i)^2, is 1; afterwards it is 0
-and sigma starts to fall. Early stopping waits for that too.
+sigma (in squared score units) falls from 64 to 1/64 over the training by the same factor in each round, which turns J
+from a constant into exact NDCG. Equal scores have a zero gradient, and a document depends only on its neighbours, so
+the first `warm_rounds` rounds are a regression. In these rounds `mix`, the share of R = (1/2n) sum_i (s_i - t_i)^2, is
+1; afterwards it is 0 and sigma starts to fall. Early stopping also waits for these rounds.
 
 Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics", Information Retrieval
 13 (2010), eq (10) and its second appendix. Deviations: training continues from the regression, where the paper pulls a
 weight vector back to it; sigma falls with the rounds, where the paper optimises to the end at each of 13 values. J is
 not differentiable where two scores tie: the order d is constant in the gradient.
 
-Hessian: (2/sigma) (sum_j D_j h_pj |g_p - gbar_j| + D_r(p) sum_i h_ir(p) |g_i - gbar_r(p)|), a proxy. In a query of more
-than eight distinct gains |g - gbar| is interpolated between eight of them. The result is never smaller, and equal
+Hessian: (2/sigma) (sum_j D_j h_pj |g_p - gbar_j| + D_r(p) sum_i h_ir(p) |g_i - gbar_r(p)|), a proxy. In a query with
+more than eight distinct gains, |g - gbar| is interpolated between eight of them. The result is never smaller, and equal
 unless g and gbar lie between the same two.
 
 Cost: near-linear in n for any sigma, by the lattice of `kernels.gauss`, which fast and exact `sums` share;
@@ -151,7 +151,7 @@ def _pair_gradient(
     nodes: Float64Array,
     scratch: Any,
 ) -> float:
-    """Do the work of `gauss_gradient` pair by pair over the documents within `reach` of each anchor; the reference."""
+    """Compute the same as `gauss_gradient`, but pair by pair over the documents within `reach` of each anchor."""
     n, weight, node, work = s.shape[0], scratch.weight, scratch.node, scratch.work
     gradient, curvature = scratch.gradient, scratch.curvature
     h, low_gain, high_gain = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
@@ -177,9 +177,9 @@ def _anchor(
     score: float, low: int, high: int, s: Float64Array, documents: Float64Array, low_gain: Float64Array, high_gain:
     Float64Array, unit: float, weight: float, h: Float64Array, gradient: Float64Array, curvature: Float64Array,
 ) -> tuple[float, float, float]:  # fmt: skip
-    """Add the contribution of an anchor of a score and a discount, `weight`, to the documents within reach.
+    """Add what an anchor with a score and a discount, `weight`, contributes to the documents within reach.
 
-    Return its smoothed gain, the gradient on itself, and its own curvature.
+    Return the anchor's smoothed gain, its gradient on itself, and its own curvature.
     """
     s, g, part, h = s[low:high], documents[VALUE, low:high], documents[PART, low:high], h[low:high]
     low_gain, high_gain = low_gain[low:high], high_gain[low:high]
@@ -205,7 +205,7 @@ def _anchor(
 
 
 def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """Return each document's target and node mixture, and each query's constants and nodes."""
+    """Return the target and node mixture of each document, and the constants and nodes of each query."""
     documents, queries = target_constants(labels, gains, ptr, values)
     mixture, nodes = gain_nodes(gains, ptr, SLOTS)
     return np.column_stack([documents[:, 0], mixture]), np.column_stack([queries, nodes])
@@ -218,9 +218,9 @@ def _settled(values: Mapping[str, Any], total: int) -> int:
 def gain_nodes(gains: Float64Array, ptr: Int64Array, most: int) -> tuple[Float64Array, Float64Array]:
     """Express every document's gain as a mixture of two neighbouring nodes of its query.
 
-    Nodes are the distinct gains of the query, or `most` >= 2 of them, spread evenly over their order including the
-    ends. The mixture of |node - c| equals |gain - c| if the gain is a node or c is not between the same two nodes, and
-    is larger otherwise, because |x - c| is convex.
+    The nodes are the distinct gains of the query, or `most` >= 2 of these that are evenly spread and include both ends.
+    The mixture of |node - c| equals |gain - c| if the gain is a node or c is not between the same two nodes, and is
+    larger otherwise, because |x - c| is convex.
 
     Returns:
         float64[N, 2], index of the node at or below the gain and share of the next one; float64[Q, 1 + most], number of

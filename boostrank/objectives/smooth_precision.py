@@ -8,9 +8,9 @@ order and are skipped.
 
 Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information retrieval measures",
 Information Retrieval 13 (2010), a metric over smooth ranks with a smooth truncation; gradients through c_i = dJ /
-drank_i as in eqs (35) and (38). Deviation: their truncation is a sigmoid of the rank, T is one of its logarithm. With
-theirs a relevant document at rank 60 has e^-50 times the weight of one at rank 10, and the gradient of a hundred tied
-documents would vanish.
+drank_i as in eqs (35) and (38). Deviation: the paper's truncation is a sigmoid of the rank, and T is a sigmoid of its
+logarithm. With the paper's, a relevant document at rank 60 has e^-50 times the weight of one at rank 10, and the
+gradient of a hundred tied documents would vanish.
 
 Hessian: h_p = alpha^2 sum_j w_pj (|c_j| + |c_p|), w = P (1 - P), a proxy that bounds |P''|.
 Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".

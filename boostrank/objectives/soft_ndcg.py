@@ -4,9 +4,9 @@
     J     = (1/Z) sum_j g_j E[D(rank_j)],     rank_j (from 0): the number of n - 1 independent contests that j loses
 
 Tied scores give ranks distributed as Binomial(n - 1, 1/2), not uniform ones. `ranks=normal` is the paper's shortcut, a
-normal with the rank's mean and variance. The authors found the log discount best on training queries and a shallower
-one, about linear, on others: `train_discount`. sigma stays fixed and scores grow or shrink around it; from a zero start
-it has no effect by itself.
+normal with the rank's mean and variance. The authors found that the log discount was best on training queries and a
+shallower, almost linear one on others; see `train_discount`. sigma stays fixed while scores grow or shrink, so it has
+no effect by itself from a zero start.
 
 Source: Taylor, Guiver, Robertson, Minka, "SoftRank: optimizing non-smooth rank metrics", WSDM 2008. Deviations: the
 paper's recursion over the rank distribution costs n^3 per query and its derivative more; here the expected discount is
@@ -15,7 +15,7 @@ objectives; the paper prints no "- 1".
 
 Hessian: h_m = (|A_m| + |B_m|) / (2 sigma^2), A_m the gradient of m on other documents' discounts and B_m on its own.
 For rank-binomial all pair gradients of a kind have one sign, so this is the sum of absolute pair gradients sum_j N_mj
-(g_j |Delta_mj| + g_m |Delta_jm|) / (sqrt2 sigma). |gradient| <= sqrt2 sigma h: no Newton step is longer.
+(g_j |Delta_mj| + g_m |Delta_jm|) / (sqrt2 sigma). |gradient| <= sqrt2 sigma h, so no Newton step is longer.
 Cost: `sums` fast or exact: n times nodes (14 to 29) times exponents (10 or 18); direct: n times relevant documents
 times nodes. The normal adds about sqrt n per relevant document.
 Largest relative difference from pairs: fast 3e-7 at 200 documents and 4e-6 at 4,000, exact 1e-11 and 2e-10. Both

@@ -9,14 +9,14 @@ M_q is the metric with j inserted at position q (from 0) among the other documen
 noise of j is integrated exactly; mean and variance include the integral over the common shift of all noise. mu breaks
 ties against the relevant documents.
 
-NDCG does not depend on the scale of the scores. So the gradient is centred and loses its part along the centred scores
+NDCG does not depend on the scale of the scores, so the gradient is centred and loses its part along the centred scores
 y, J' -= scale_free <J', y> y / (|y| + nu)^2, in queries of more than two documents (in two nothing would remain). The
-result is a random estimate, and not the gradient of any function; the reported loss is the hard -NDCG@k.
+result is a random estimate and not the gradient of any function, so the reported loss is the hard -NDCG@k.
 
 Source: Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-free discrete functions", ICML 2020;
 CatBoost catboost/private/libs/algo_helpers/error_functions.cpp. Deviations: t is the label and the metric is NDCG only;
-the noise in mean_j is scaled by sigma throughout, in CatBoost only its own part is (the same at sigma 1); no Langevin
-noise and no shrinkage of the model, which the paper's proof of global convergence needs. Defaults are CatBoost's.
+all noise in mean_j is scaled by sigma, but in CatBoost only j's own noise is (the same at sigma 1); no Langevin noise
+and no shrinkage of the model, which the paper's proof of global convergence needs. Defaults are CatBoost's.
 
 Hessian: 1, plain gradient steps, as in CatBoost.
 Cost of a draw: near-linear in n, see `kernels.gauss`, where fast and exact sums are the same; n min(n, k) exponentials
@@ -108,7 +108,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 def _pull(
     x: Float64Array, g: Float64Array, drop: Float64Array, a: int, depth: int, mean: float, deviation: float
 ) -> float:
-    """Return dJ/dz of the document at place `a` of a noisy order, without which later documents move up one place."""
+    """Return dJ/dz of the document at position `a` of a noisy order, without which later documents move up by one."""
     inverse = 1.0 / deviation
     gain, total = g[a], 0.0
     for q in range(min(a, depth)):

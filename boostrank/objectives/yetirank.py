@@ -3,11 +3,12 @@
     L = sum over pairs with t_i > t_j of w_ij ln(1 + exp(-(s_i - s_j))),    on the scores without noise, w constant
     w = 0.15 decay^pos |t_i - t_j|,    averaged over the permutations
 
-In each of `permutations`, noise is added to the scores and the documents are sorted. The documents at positions pos and
-pos + 1 (from 0) form a pair if their targets t differ.
+In each of the `permutations`, noise is added to the scores and the documents are sorted. The documents at positions pos
+and pos + 1 (from 0) form a pair if their targets t differ.
 
-With `mode=ndcg`, `map`, `mrr`, `err` or `dcg` it is YetiLoss: a pair's weight is the change of that metric if the two
-were swapped in the noisy order, and a document pairs with `neighbors` below it. `kernels.swaps` defines the changes.
+With `mode=ndcg`, `map`, `mrr`, `err` or `dcg` it is YetiLoss: a pair's weight is the change of that metric, defined in
+`kernels.swaps`, if the two were swapped in the noisy order. Each document is paired with the `neighbors` documents
+below it.
 
 Source: Gulin, Kuralenok, Pavlov, "Winning the transfer learning track of Yahoo!'s learning to rank challenge with
 YetiRank", 2011; Lyzhin, Ustimenko, Gulin, Prokhorenkova, "Which tricks are important for learning to rank?", ICML 2023;
@@ -102,7 +103,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 def _swapped_pairs(
     s: Float64Array, params: Any, depth: int, divisor: float, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> float:
-    """Add the pairs of one noisy order, weighted by the change of the metric; return their loss."""
+    """Add the pairs of one noisy order, weighted by the change of the metric, and return their loss."""
     n, places, c, up, down, reading = s.size, scratch.places, scratch.grades, scratch.up, scratch.down, scratch.reading
     metric = NDCG if params.mode == _DCG else params.mode - 1
     gather(scratch.target, places, c)
@@ -125,7 +126,7 @@ def _swapped_pairs(
 
 @inline
 def _add_pair(s: Float64Array, i: int, j: int, w: float, grad: Float64Array, hess: Float64Array) -> float:
-    """Add a pair of weight |w|, of which i is the better one if w > 0; return its loss."""
+    """Add a pair with the weight |w|, in which i is the better document if w > 0, and return its loss."""
     if w < 0.0:
         i, j, w = j, i, -w
     x = s[i] - s[j]

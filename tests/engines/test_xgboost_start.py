@@ -178,7 +178,7 @@ def test_sparse_rows_give_the_same(data: Any) -> None:
 def test_a_file_that_promises_another_start_than_it_has_is_refused(boosted: Any) -> None:
     body = boosted.to_bytes()
     there = parse_model(body).start_trees
-    with pytest.raises(ModelError, match=f"claims '{there + 1}' trees of a linear start, the file has {there}"):
+    with pytest.raises(ModelError, match=f"claims '{there + 1}' trees of a linear start, but the file has {there}"):
         parse_model(body.replace(b'"boostrank_start":"%d"' % there, b'"boostrank_start":"%d"' % (there + 1)))
 
 

@@ -123,7 +123,7 @@ def test_a_file_without_escapes_or_names_is_readable_as_it_is() -> None:
         ({"type": "7", "values": []}, "it have no known type"),
         ({"type": 7, "values": None}, "it have no known type"),
         ({"type": 7, "values": ["x"]}, "it: values has an entry that is not a number"),
-        ([], "it are not an object"),
+        ([], "it must be an object"),
     ],
 )
 def test_a_column_of_categories_is_refused_where_it_is_wrong(column: Any, words: str) -> None:

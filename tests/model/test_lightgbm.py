@@ -144,13 +144,13 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "child beyond 32 bits": (entry("right_child", 0, "4294967297"), "out of range"),
     "child beyond 64 bits": (entry("right_child", 0, "9" * 30), "not a number"),
     "the root as a child": (entry("left_child", 1, "0"), "child is out of range"),
-    "a node with two parents": (line("left_child", "1 1 3 -2 -4 -5"), "a node has no parent, or two"),
-    "a leaf with two parents": (entry("left_child", 5, "-1"), "a leaf has no parent, or two"),
+    "a node with two parents": (line("left_child", "1 1 3 -2 -4 -5"), "a node has no parent or two parents"),
+    "a leaf with two parents": (entry("left_child", 5, "-1"), "a leaf has no parent or two parents"),
     "a cycle": (lambda t: line("right_child", "-2 2 1 -4 -6 -7")(line("left_child", "3 -1 -3 4 5 -5")(t)), "cycle"),
     "a feature that is not there": (entry("split_feature", 0, "6"), "split_feature is out of range"),
     "a negative feature": (entry("split_feature", 0, "-1"), "split_feature is out of range"),
     "a count of leaves beyond the file": (line("num_leaves", "1000000000"), "num_leaves is '1000000000'"),
-    "a count of leaves that is one off": (line("num_leaves", "8"), "leaf_value has 7 entries, needs 8"),
+    "a count of leaves that is one off": (line("num_leaves", "8"), "leaf_value has 7 entries, but needs 8"),
     "a count of leaves below one": (line("num_leaves", "0"), "num_leaves"),
     "a count of categories beyond the file": (line("num_cat", "1000000000"), "num_cat"),
     "no categories though promised": (line("num_cat", "2"), "cat_boundaries"),
@@ -161,7 +161,7 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "a word instead of a number": (entry("threshold", 3, "0.5x"), "threshold has something that is not a number"),
     "a number with an underscore": (entry("leaf_count", 3, "1_0"), "leaf_count has something that is not a number"),
     "a number of ten thousand digits": (entry("leaf_value", 0, "1" * 10_000), "not a number"),
-    "a missing entry": (line("threshold", "1 2 3 4 5"), "threshold has 5 entries, needs 6"),
+    "a missing entry": (line("threshold", "1 2 3 4 5"), "threshold has 5 entries, but needs 6"),
     "a missing line": (lambda t: resized(t.replace("\nleft_child=", "\nleft_chlid=", 1)), "no 'left_child'"),
     "a line twice": (lambda t: resized(t.replace("\nnum_cat=0", "\nnum_cat=0\nnum_cat=0", 1)), "repeated line"),
     "too many lines": (
@@ -169,12 +169,12 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
         "not closed",
     ),
     "a linear tree without its models": (line("is_linear", "1"), "linear models"),
-    "more trees than there are": (header(r"^tree_sizes=", "tree_sizes=" + "9 " * 1000), "promises 1004 trees"),
-    "a tree of another size": (header(r"^tree_sizes=\d+", "tree_sizes=1000000000"), "tree_sizes says 1000000000"),
-    "a tree of a smaller size": (header(r"^tree_sizes=\d+", "tree_sizes=9"), "tree_sizes says 9"),
+    "more trees than there are": (header(r"^tree_sizes=", "tree_sizes=" + "9 " * 1000), "lists 1004 trees"),
+    "a tree of another size": (header(r"^tree_sizes=\d+", "tree_sizes=1000000000"), "tree_sizes gives 1000000000"),
+    "a tree of a smaller size": (header(r"^tree_sizes=\d+", "tree_sizes=9"), "tree_sizes gives 9"),
     "more classes than trees a round": (header(r"^num_class=1", "num_class=2"), "2 outputs per document"),
     "trees out of order": (lambda t: t.replace("Tree=1\n", "Tree=2\n"), "expected 'Tree=1'"),
-    "too few names": (header(r"^max_feature_idx=5", "max_feature_idx=6"), "7 features, feature_names has 6"),
+    "too few names": (header(r"^max_feature_idx=5", "max_feature_idx=6"), "7 features, but feature_names has 6"),
     "more features than memory": (header(r"^max_feature_idx=5", "max_feature_idx=2147483646"), "feature_names has 6"),
     "no features at all": (header(r"^max_feature_idx=5", "max_feature_idx=-1"), "max_feature_idx"),
     "a range that is none": (header(r"\[0:39\]", "[0"), "feature_infos of feature 4"),
@@ -263,7 +263,7 @@ def test_a_linear_leaf_that_stands_alone_needs_all_lines_that_the_loader_asks_fo
     for key in ("left_child", "threshold"):
         with pytest.raises(ModelError, match=f"no '{key}'"):
             check_lightgbm_text(resized(re.sub(rf"(?m)^{key}=.*\n", "", text)))
-    with pytest.raises(ModelError, match="leaf_weight has 0 entries, needs 1"):
+    with pytest.raises(ModelError, match="leaf_weight has 0 entries, but needs 1"):
         check_lightgbm_text(line("leaf_weight", "")(text))
 
 

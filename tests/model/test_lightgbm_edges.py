@@ -123,9 +123,9 @@ REFUSED: dict[str, tuple[Text, str]] = {
     "trees a round": (header("^num_tree_per_iteration=1", "num_tree_per_iteration=2"), "the model has 2 outputs per "),
     "a long objective": (
         header("^objective=.*$", f"objective=A{LONG}"),
-        f"the header's objective is 'A{LONG[:79]}', not a valid name",
+        f"the header's objective is 'A{LONG[:79]}', which is not a valid name",
     ),
-    "an objective of nothing": (header("^objective=.*$", "objective="), "the header's objective is '', not a valid"),
+    "an objective of nothing": (header("^objective=.*$", "objective="), "the header's objective is '', which is"),
     "a label below none": (
         header("^label_index=0", "label_index=-2"), "label_index is '-2', not a whole number from -1",
     ),
@@ -135,11 +135,11 @@ REFUSED: dict[str, tuple[Text, str]] = {
         header("^max_feature_idx=5", "max_feature_idx=-1"), "max_feature_idx is '-1', not a whole number f",
     ),
     "too few features": (
-        header("^feature_infos=.*$", "feature_infos=none none"), "max_feature_idx says 6 features, feature_infos has 2",
+        header("^feature_infos=.*$", "feature_infos=none none"), "max_feature_idx gives 6 features, but feature_infos",
     ),
     "too few constraints": (
         header("^feature_infos", "monotone_constraints=1\nfeature_infos"),
-        "max_feature_idx says 6 features, monotone_constraints has 1",
+        "max_feature_idx gives 6 features, but monotone_constraints has 1",
     ),
     "a constraint that is none": (
         header("^feature_infos", "monotone_constraints=0 0 2 0 0 0\nfeature_infos"),
@@ -170,7 +170,7 @@ REFUSED: dict[str, tuple[Text, str]] = {
         f"tree 0 has a broken or repeated line b'{LONG[:80]}'",
     ),
     "no number of leaves": (without("num_leaves"), "tree 0: num_leaves is ''"),
-    "more leaves than entries": (line("num_leaves", "800"), "tree 0: leaf_value has 7 entries, needs 800"),
+    "more leaves than entries": (line("num_leaves", "800"), "tree 0: leaf_value has 7 entries, but needs 800"),
     "a count of sets below none": (line("num_cat", "-1"), "tree 0: num_cat is '-1', not a whole number from 0 to "),
     "leaves that are linear twice": (
         line("is_linear", "2"), "tree 0: is_linear is '2', not a whole number from 0 to 1",
@@ -194,7 +194,7 @@ REFUSED: dict[str, tuple[Text, str]] = {
         entry("internal_count", 0, f"-{LARGEST + 1}"), "tree 0: internal_count is out of range",
     ),
     "shrinkage that is not finite": (line("shrinkage", "inf"), "tree 0: shrinkage is not finite"),
-    "shrinkage of two numbers": (line("shrinkage", "1 2"), "tree 0: shrinkage has 2 entries, needs 1"),
+    "shrinkage of two numbers": (line("shrinkage", "1 2"), "tree 0: shrinkage has 2 entries, but needs 1"),
     "a number of 41 digits": (
         entry("leaf_value", 0, "0." + "1" * 39), "tree 0: leaf_value has something that is not a ",
     ),
@@ -204,8 +204,8 @@ REFUSED: dict[str, tuple[Text, str]] = {
         entry("internal_weight", 0, "x"), "tree 0: internal_weight has something that is",
     ),
     "a word for a weight of a leaf": (entry("leaf_weight", 0, "x"), "tree 0: leaf_weight has something that is not"),
-    "a gain too few": (line("split_gain", "1 2 3 4 5"), "tree 0: split_gain has 5 entries, needs 6"),
-    "a weight of a leaf too few": (line("leaf_weight", "1 2 3 4 5 6"), "tree 0: leaf_weight has 6 entries, needs 7"),
+    "a gain too few": (line("split_gain", "1 2 3 4 5"), "tree 0: split_gain has 5 entries, but needs 6"),
+    "a weight of a leaf too few": (line("leaf_weight", "1 2 3 4 5 6"), "tree 0: leaf_weight has 6 entries, but needs"),
     "parameters without an end": (
         tail("\nend of parameters\n", "\n"), "the parameters have no line 'end of parameters': the file is truncated",
     ),
@@ -233,10 +233,10 @@ def test_no_count_is_believed_that_the_text_of_a_tree_cannot_hold() -> None:
     for key in ("num_leaves", "num_cat"):
         words = f"tree 0: {key} is '{size + 1}', not a whole number from {int(key == 'num_leaves')} to {size}"
         refused(LIGHTGBM.parse, text_of(line(key, str(size + 1))), words)
-    refused(LIGHTGBM.parse, text_of(line("num_leaves", str(size))), f"tree 0: leaf_value has 7 entries, needs {size}")
+    refused(LIGHTGBM.parse, text_of(line("num_leaves", str(size))), "tree 0: leaf_value has 7 entries")
     refused(LIGHTGBM.parse, text_of(line("num_cat", str(size))), "tree 0 has no 'cat_boundaries'")
     one_more = text_of(header(r"^tree_sizes=\d+", f"tree_sizes={size - 1}"))
-    refused(LIGHTGBM.parse, one_more, f"tree 0 has {size - 2} bytes, tree_sizes says {size - 1}")
+    refused(LIGHTGBM.parse, one_more, f"tree 0 has {size - 2} bytes, but tree_sizes gives {size - 1}")
 
 
 def test_a_text_says_where_it_is_no_text() -> None:

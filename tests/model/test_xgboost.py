@@ -124,8 +124,8 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "child beyond the nodes": (in_tree("left_children", 0, 99999), "left_children has an entry outside"),
     "child below minus one": (in_tree("left_children", 0, -2), "left_children has an entry outside"),
     "child beyond 64 bits": (in_tree("left_children", 0, 10**30), "left_children has an entry outside"),
-    "a node with two parents": (in_tree("left_children", 0, 3), "no parent, or two"),
-    "the root as a child": (in_tree("left_children", 0, 0), "no parent, or two"),
+    "a node with two parents": (in_tree("left_children", 0, 3), "no parent or two parents"),
+    "the root as a child": (in_tree("left_children", 0, 0), "no parent or two parents"),
     "one child only": (in_tree("right_children", 0, -1), "one child"),
     "a cycle": (cycle, "cycle"),
     "children that are not neighbours": (strangers, "a right child is not next to the left one"),
@@ -143,7 +143,7 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "a score beyond float32": (in_tree("split_conditions", -1, 1e39), "not finite"),
     "a score beyond float64": (in_tree("split_conditions", -1, 10**400), "too large for a float64"),
     "a short array": (in_tree("sum_hessian", [1.0]), "sum_hessian has 1 entries"),
-    "an array that is none": (in_tree("default_left", None), "default_left has no list"),
+    "an array that is none": (in_tree("default_left", None), "default_left has no entries"),
     "a switch that is a number": (in_tree("default_left", 0, 2), "default_left has an entry outside"),
     "an id beyond the trees": (in_tree("id", 1000000), "has id 1000000"),
     "an id twice": (put("trees", 1, "id", 0), "tree 1 has id 0"),
@@ -151,7 +151,7 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "more trees than there are": (put("gbtree_model_param", "num_trees", "1000000000"), "the file has 4 trees"),
     "a negative count": (put("gbtree_model_param", "num_trees", "-4"), "num_trees is '-4'"),
     "a group that is not there": (put("tree_info", 0, 1), "tree_info has an entry outside"),
-    "too few groups": (put("tree_info", [0]), "tree_info has 1 entries, needs 4"),
+    "too few groups": (put("tree_info", [0]), "tree_info has 1 entries, but needs 4"),
     "rounds beyond the trees": (put("iteration_indptr", 1, 5), "iteration_indptr has an entry outside"),
     "rounds that fall": (put("iteration_indptr", [0, 2, 1, 3, 4]), "iteration_indptr does not divide"),
     "rounds that lose trees": (put("iteration_indptr", [0, 1]), "iteration_indptr does not divide"),
@@ -160,7 +160,7 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "an order without columns": (put("cats", "sorted_idx", [0]), "sorted_idx has an entry|without columns"),
     "no features": (in_learner("learner_model_param", "num_feature", "0"), "num_feature is '0'"),
     "more features than numbers": (in_learner("learner_model_param", "num_feature", "99999999999"), "num_feature"),
-    "a wider model": (in_learner("learner_model_param", "num_feature", "9"), "num_feature is 6, the model has 9"),
+    "a wider model": (in_learner("learner_model_param", "num_feature", "9"), "num_feature is 6, but the model has 9"),
     "several classes": (in_learner("learner_model_param", "num_class", "3"), "3 outputs per document"),
     "several targets": (in_learner("learner_model_param", "num_target", "2"), "2 outputs per document"),
     "a start that is no number": (in_learner("learner_model_param", "base_score", "[x]"), "base_score"),
@@ -168,7 +168,7 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "a name too many": (in_learner("feature_names", ["a"] * 7), "feature_names must be a list of 6"),
     "a name that is a number": (in_learner("feature_names", [1, 2, 3, 4, 5, 6]), "feature_names"),
     "an attribute that is a number": (in_learner("attributes", {"best_iteration": 3}), "attributes"),
-    "no objective": (in_learner("objective", None), "'objective' must be a dict, found nothing"),
+    "no objective": (in_learner("objective", None), "'objective' must be a dict, but found nothing"),
     "another booster": (in_learner("gradient_booster", "name", "gblinear"), "'gblinear'"),
     "no version": (lambda model: model.pop("version"), "'version'"),
 }
@@ -349,7 +349,7 @@ def test_scores_begin_with_what_the_objective_makes_a_prediction_of(
 @pytest.mark.parametrize(("objective", "base_score"), [("binary:logistic", "1E0"), ("count:poisson", "0E0")])
 def test_fault_086_a_prediction_that_no_score_makes_is_refused(objective: str, base_score: str) -> None:
     learner = {"objective": {"name": objective}, "learner_model_param": {"base_score": base_score}}
-    with pytest.raises(ModelError, match="is no prediction of"):
+    with pytest.raises(ModelError, match="is not a prediction of"):
         _base(learner)
 
 
@@ -458,7 +458,7 @@ def test_fault_086_a_base_that_is_no_prediction_of_its_objective_is_refused_with
     model["learner"]["objective"] = {"name": "binary:logistic"}
     for base, taken in (("[5E-1]", True), ("[-1E0]", False), ("[1E0]", False)):
         model["learner"]["learner_model_param"]["base_score"] = base
-        with contextlib.nullcontext() if taken else pytest.raises(ModelError, match="is no prediction of binary:logis"):
+        with contextlib.nullcontext() if taken else pytest.raises(ModelError, match="is not a prediction of binary"):
             check_xgboost_json(model)
 
 

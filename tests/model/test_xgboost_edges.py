@@ -84,15 +84,15 @@ OUTSIDE = "has an entry outside"
 REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     "a version below all": (version(0, 0, -1), f"version {OUTSIDE} 0 to {LARGEST}"),
     "a version beyond all": (version(0, 0, LARGEST + 1), f"version {OUTSIDE} 0 to {LARGEST}"),
-    "a version of two": (version(3, 2), "version has 2 entries, needs 3"),
+    "a version of two": (version(3, 2), "version has 2 entries, but needs 3"),
     "a version of text": (version("3", 2, 0), "version has an entry that is not a whole number"),
-    "no learner": (lambda document: document.pop("learner"), "the model: 'learner' must be a dict, found nothing"),
-    "no booster": (in_learner("gradient_booster", 5), "learner: 'gradient_booster' must be a dict, found int"),
+    "no learner": (lambda document: document.pop("learner"), "the model: 'learner' must be a dict, but found nothing"),
+    "no booster": (in_learner("gradient_booster", 5), "learner: 'gradient_booster' must be a dict, but found int"),
     "a booster without a name": (
-        in_learner("gradient_booster", "name", 5), "gradient_booster: 'name' must be a str, f",
+        in_learner("gradient_booster", "name", 5), "gradient_booster: 'name' must be a str",
     ),
     "a booster without trees": (
-        in_learner("gradient_booster", "model", []), "gradient_booster: 'model' must be a dict, found list",
+        in_learner("gradient_booster", "model", []), "gradient_booster: 'model' must be a dict, but found list",
     ),
     "a booster of a long name": (
         in_learner("gradient_booster", "name", LONG),
@@ -100,29 +100,29 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     ),
     "weights of trees that are none": (
         in_learner("gradient_booster", {"name": "dart", "weight_drop": 5}),
-        "dart: 'weight_drop' must be a list, found int",
+        "dart: 'weight_drop' must be a list, but found int",
     ),
     "weights of no trees": (
         in_learner("gradient_booster", {"name": "dart", "weight_drop": [1.0]}),
-        "gradient_booster: 'gbtree' must be a dict, found nothing",
+        "gradient_booster: 'gbtree' must be a dict, but found nothing",
     ),
     "weights of trees without a model": (
         in_learner("gradient_booster", {"name": "dart", "weight_drop": [1.0], "gbtree": {}}),
-        "gbtree: 'model' must be a dict, found nothing",
+        "gbtree: 'model' must be a dict, but found nothing",
     ),
     "weights that are too many": (
-        in_learner("gradient_booster", "weight_drop", [1.0] * 5), "weight_drop has 5 entries, n",
+        in_learner("gradient_booster", "weight_drop", [1.0] * 5), "weight_drop has 5 entries",
     ),
     "a weight that is too large": (
         in_learner("gradient_booster", "weight_drop", [1.0, 1.0, 1.0, 1e39]),
         "weight_drop has an entry that is not finite",
     ),
-    "no parameters": (in_learner(PARAM, None), f"learner: '{PARAM}' must be a dict, found nothing"),
+    "no parameters": (in_learner(PARAM, None), f"learner: '{PARAM}' must be a dict, but found nothing"),
     "no features": (
         in_learner(PARAM, "num_feature", "0"), f"{PARAM}: num_feature is '0', not a whole number from 1 to ",
     ),
     "features that are a number": (
-        in_learner(PARAM, "num_feature", 6), f"{PARAM}: 'num_feature' must be a str, found int",
+        in_learner(PARAM, "num_feature", 6), f"{PARAM}: 'num_feature' must be a str, but found int",
     ),
     "features in other digits": (in_learner(PARAM, "num_feature", "\u0666"), f"{PARAM}: num_feature is '\u0666'"),
     "features in eleven digits": (
@@ -142,24 +142,24 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
         in_learner(PARAM, "base_score", "nan"), "base_score is 'nan', not a finite number",
     ),
     "a long start": (in_learner(PARAM, "base_score", LONG), f"base_score is '{LONG[:40]}', not a finite number"),
-    "an objective without a name": (in_learner("objective", {}), "objective: 'name' must be a str, found nothing"),
-    "attributes that are none": (in_learner("attributes", None), "learner: 'attributes' must be a dict, found nothing"),
+    "an objective without a name": (in_learner("objective", {}), "objective: 'name' must be a str, but found nothing"),
+    "attributes that are none": (in_learner("attributes", None), "learner: 'attributes' must be a dict"),
     "attributes that are numbers": (in_learner("attributes", {"a": 1}), "attributes must be a list of 1 words"),
     "too few names": (in_learner("feature_names", ["a"]), "feature_names must be a list of 6 words"),
     "types that are none": (in_learner("feature_types", "float"), "feature_types must be a list of 6 words"),
-    "trees that are none": (put("trees", 5), "gbtree: 'trees' must be a list, found int"),
+    "trees that are none": (put("trees", 5), "gbtree: 'trees' must be a list, but found int"),
     "trees that are not counted": (
-        put("gbtree_model_param", None), "gbtree: 'gbtree_model_param' must be a dict, found n",
+        put("gbtree_model_param", None), "gbtree: 'gbtree_model_param' must be a dict, but found n",
     ),
     "one tree more": (
-        put("gbtree_model_param", "num_trees", "5"), "num_trees is 5, the file has 4 trees: it is damaged",
+        put("gbtree_model_param", "num_trees", "5"), "num_trees is 5, but the file has 4 trees: it is damaged",
     ),
     "parallel trees below none": (
         put("gbtree_model_param", "num_parallel_tree", "-1"),
         "gbtree_model_param: num_parallel_tree is '-1', not a whole ",
     ),
     "a group below all": (put("tree_info", 0, -1), f"tree_info {OUTSIDE} 0 to 0"),
-    "no groups": (lose("tree_info"), "tree_info has no list entries, needs 4"),
+    "no groups": (lose("tree_info"), "tree_info has no entries, but needs 4"),
     "rounds that begin late": (
         put("iteration_indptr", [1, 2, 3, 4]), "iteration_indptr does not divide 4 trees into rou",
     ),
@@ -167,23 +167,23 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
         put("iteration_indptr", [0, 1, 2, 3]), "iteration_indptr does not divide 4 trees into rounds",
     ),
     "rounds below none": (put("iteration_indptr", [0, -1, 4]), f"iteration_indptr {OUTSIDE} 0 to 4"),
-    "rounds that are none": (put("iteration_indptr", 5), "iteration_indptr has no list entries, needs a list"),
+    "rounds that are none": (put("iteration_indptr", 5), "iteration_indptr has no entries, but needs a list"),
     "an id of truth": (put("trees", 1, "id", True), "tree 1 has id True: trees must be numbered in order"),
     "a long id": (put("trees", 1, "id", LONG), f"tree 1 has id {LONG[:40]}: trees must be numbered in order"),
     "no id": (lose("trees", 1, "id"), "tree 1 has id None: trees must be numbered in order"),
     "a tree that is not counted": (
-        lose("trees", 0, "tree_param"), "tree 0: 'tree_param' must be a dict, found nothing",
+        lose("trees", 0, "tree_param"), "tree 0: 'tree_param' must be a dict, but found nothing",
     ),
-    "children that are none": (in_tree("left_children", 5), "tree 0: 'left_children' must be a list, found int"),
+    "children that are none": (in_tree("left_children", 5), "tree 0: 'left_children' must be a list, but found int"),
     "a node too few": (
         in_tree("tree_param", "num_nodes", str(NODES - 1)),
-        f"tree 0: num_nodes is {NODES - 1}, left_children has {NODES} entries",
+        f"tree 0: num_nodes is {NODES - 1}, but left_children has {NODES} entries",
     ),
     "a tree of no nodes": (
         in_tree("tree_param", "num_nodes", "0"), "tree 0: num_nodes is '0', not a whole number from 1",
     ),
     "a tree one feature wider": (
-        in_tree("tree_param", "num_feature", "7"), "tree 0: num_feature is 7, the model has 6 features",
+        in_tree("tree_param", "num_feature", "7"), "tree 0: num_feature is 7, but the model has 6 features",
     ),
     "leaves of two numbers": (
         in_tree("tree_param", "size_leaf_vector", "2"),
@@ -209,9 +209,9 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     "a root below itself": (in_tree("parents", 0, 0), "tree 0: a parent is out of range"),
     "another parent": (in_tree("parents", -1, 0), "tree 0: parents and children do not agree"),
     "a switch below none": (in_tree("default_left", 0, -1), f"tree 0: default_left {OUTSIDE} 0 to 1"),
-    "a weight too few": (in_tree("base_weights", [1.0]), f"tree 0: base_weights has 1 entries, needs {NODES}"),
+    "a weight too few": (in_tree("base_weights", [1.0]), f"tree 0: base_weights has 1 entries, but needs {NODES}"),
     "a gain that is text": (in_tree("loss_changes", 0, "x"), "tree 0: loss_changes has an entry that is not a number"),
-    "hessians that are none": (in_tree("sum_hessian", None), f"tree 0: sum_hessian has no list entries, needs {NODES}"),
+    "hessians that are none": (in_tree("sum_hessian", None), f"tree 0: sum_hessian has no entries, but needs {NODES}"),
     "one deleted node": (
         in_tree("tree_param", "num_deleted", "1"), "tree 0: num_deleted is not the number of deleted nodes",
     ),
@@ -224,14 +224,14 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     ),
     "a promise of a start": (
         in_learner("attributes", {ATTRIBUTE: LONG}),
-        f"{ATTRIBUTE} claims '{LONG[:40]}' trees of a linear start, the file has 0",
+        f"{ATTRIBUTE} claims '{LONG[:40]}' trees of a linear start, but the file has 0",
     ),
-    "categories that are none": (put("cats", 5), "gbtree: 'cats' must be a dict, found int"),
-    "columns that are none": (put("cats", {}), "cats: 'enc' must be a list, found nothing"),
-    "too few columns": (put("cats", "enc", [{}]), "cats describe 1 columns, the model has 6"),
-    "a column that is none": (put("cats", "enc", [5] * 6), "cats of column 0 are not an object"),
+    "categories that are none": (put("cats", 5), "gbtree: 'cats' must be a dict, but found int"),
+    "columns that are none": (put("cats", {}), "cats: 'enc' must be a list, but found nothing"),
+    "too few columns": (put("cats", "enc", [{}]), "cats describe 1 columns, but the model has 6"),
+    "a column that is none": (put("cats", "enc", [5] * 6), "cats of column 0 must be an object"),
     "columns of no type": (put("cats", "enc", [{}] * 6), "cats of column 0 have no known type"),
-    "an order of nothing": (put("cats", "sorted_idx", 5), "cats: sorted_idx has no list entries, needs a list"),
+    "an order of nothing": (put("cats", "sorted_idx", 5), "cats: sorted_idx has no entries, but needs a list"),
     "an order without columns": (put("cats", "sorted_idx", [0]), "cats: sorted_idx without columns"),
 }  # fmt: skip
 
@@ -247,8 +247,8 @@ def test_json_numbers_are_of_one_kind_and_count() -> None:
     assert reals([1, 0.5, float("inf")], "they", 3).tolist() == [1.0, 0.5, float("inf")]
     assert reals([-2.0, 2.0], "they", 2, largest=2.0).tolist() == [-2.0, 2.0]
     for values, largest, words in (
-        ([1], None, "they has 1 entries, needs 2"),
-        (None, None, "they has no list entries, needs 2"),
+        ([1], None, "they has 1 entries, but needs 2"),
+        (None, None, "they has no entries, but needs 2"),
         ([1, True], None, "they has an entry that is not a number"),
         ([1, 10**400], None, "they has an entry too large for a float64"),
         ([1, 2.5], 2.0, "they has an entry that is not finite"),

@@ -77,7 +77,7 @@ class Tree:
             return []
         name = key.decode()
         refuse(key not in self.fields, f"tree {self.number} has no {name!r}")
-        refuse(len(tokens) != count, f"tree {self.number}: {name} has {len(tokens)} entries, needs {count}")
+        refuse(len(tokens) != count, f"tree {self.number}: {name} has {len(tokens)} entries, but needs {count}")
         return tokens
 
     def to_bytes(self) -> bytes:
@@ -216,12 +216,12 @@ def _check_header(header: dict[str, str]) -> int:
     outputs = max(outputs, _whole(header.get("num_tree_per_iteration", "1"), "num_tree_per_iteration", 1))
     refuse(outputs > 1, f"the model has {outputs} outputs per document: a multiclass model is not a ranker")
     if not _OBJECTIVE.fullmatch(header.get("objective", "custom")):  # the loader reads the first word
-        raise ModelError(f"the header's objective is {header['objective'][:80]!r}, not a valid name")
+        raise ModelError(f"the header's objective is {header['objective'][:80]!r}, which is not a valid name")
     _whole(header["label_index"], "label_index", -1)
     n_features = _whole(header["max_feature_idx"], "max_feature_idx", 0) + 1
     for key in ("feature_names", "feature_infos", "monotone_constraints"):
         if key in header and len(_words(header[key])) != n_features:
-            raise ModelError(f"max_feature_idx says {n_features} features, {key} has {len(_words(header[key]))}")
+            raise ModelError(f"max_feature_idx gives {n_features} features, but {key} has {len(_words(header[key]))}")
     for i, info in enumerate(_words(header["feature_infos"])):
         if not _FEATURE_INFO.fullmatch(info):
             raise ModelError(f"feature_infos of feature {i} is {info[:80]!r}, not a range or a list of categories")
@@ -255,9 +255,9 @@ def _sized_blocks(data: bytes, begin: int, end: int, header: Mapping[str, str]) 
     blocks = list(_blocks(data, begin, end))
     if "tree_sizes" in header:
         sizes = [_whole(word, "tree_sizes", 1) for word in _words(header["tree_sizes"])]
-        refuse(len(sizes) != len(blocks), f"tree_sizes promises {len(sizes)} trees, the file has {len(blocks)}")
+        refuse(len(sizes) != len(blocks), f"tree_sizes lists {len(sizes)} trees, but the file has {len(blocks)}")
         for i, (size, block) in enumerate(zip(sizes, blocks, strict=True)):
-            refuse(size != len(block), f"tree {i} has {len(block)} bytes, tree_sizes says {size}")
+            refuse(size != len(block), f"tree {i} has {len(block)} bytes, but tree_sizes gives {size}")
     return blocks
 
 
@@ -389,8 +389,8 @@ def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves:
     parents_of_node[first_node[nodes > 0]] = 1  # child 0 is refused above
     parents_of_leaf = np.bincount(at_leaf, minlength=int(leaves.sum()))
     parents_of_leaf[first_leaf[nodes == 0]] = 1
-    _refuse_tree(parents_of_node != 1, owner, "a node has no parent, or two")
-    _refuse_tree(parents_of_leaf != 1, np.repeat(np.arange(leaves.size), leaves), "a leaf has no parent, or two")
+    _refuse_tree(parents_of_node != 1, owner, "a node has no parent or two parents")
+    _refuse_tree(parents_of_leaf != 1, np.repeat(np.arange(leaves.size), leaves), "a leaf has no parent or two parents")
 
     parent = np.repeat(first_node, nodes)
     parent[at_node] = np.tile(np.arange(owner.size), 2)[inner]

@@ -1,1 +1,1 @@
-"""Linear rankers as an engine."""
+"""The engine for linear rankers."""

@@ -1,7 +1,7 @@
-"""Linear rankers as an engine, trained with SciPy's optimisers; each round is a step of an optimiser.
+"""The engine for linear rankers, which uses SciPy's optimisers and makes each round one step of an optimiser.
 
-Features are scaled to (x - mean) / scale, and missing values to 0. Products with them scale the weights instead of the
-rows, so that sparse rows stay sparse and nothing is copied.
+Features are scaled to (x - mean) / scale, and missing values become 0. Products with scaled features scale the weights
+instead of the rows, so that sparse rows stay sparse and nothing is copied.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _STEPS_A_STAGE = 5
 
 @dataclass(eq=False)
 class LinearData:
-    """Training or validation set of this engine."""
+    """A training or validation set of this engine."""
 
     rows: ScaledRows
     labels: Float64Array
@@ -110,7 +110,7 @@ class LinearParams(Params):
 
 
 class LinearBooster(Booster):
-    """Model with a `LinearModel` as `native`."""
+    """A model with a `LinearModel` as `native`."""
 
     native: LinearModel
     engine = "linear"
@@ -218,7 +218,7 @@ def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _loss_key(objective: TrainingObjective, round: int) -> tuple[Any, ...]:
-    """Return a key that is equal for rounds with the same loss."""
+    """Return a key that is equal for all rounds with the same loss."""
     drawn = round if _draws(objective) else -1
     parts = [(*part.values(round).items(), *part.option_values(round).items()) for part in objective.parts]
     shares = objective.factors(round, [1.0] * len(parts))
@@ -274,20 +274,20 @@ def measure_scaling(kind: str, features: Features) -> Scaling:
 
 @dataclass(frozen=True, eq=False)
 class ScaledRows:
-    """Products with scaled features, float32[N, d], dense or CSR."""
+    """Products with the scaled features of rows, float32[N, d], dense or CSR."""
 
     features: Features
     scaling: Scaling
 
     def scores(self, weights: Float64Array) -> Float64Array:
-        """Return the scores float64[N] of weights float64[d + 1], whose last is the intercept."""
+        """Return the scores, float64[N], for weights float64[d + 1], the last of which is the intercept."""
         coefficients = self.scaling.coefficients(weights[:-1])
         constant = weights[-1] - float(self.scaling.mean @ coefficients)
         parts = [_filled(part, self.scaling.mean) @ coefficients for _, part in _blocks(self.features)]
         return np.asarray(np.concatenate([np.zeros(0), *parts]) + constant)
 
     def pulls(self, gradient: Float64Array) -> Float64Array:
-        """Return the derivative by the weights, float64[d + 1], from the derivative by the scores."""
+        """Return the derivative with respect to the weights, float64[d + 1], from that with respect to the scores."""
         total = float(gradient.sum())
         sums = np.zeros(self.features.shape[1])
         for start, part in _blocks(self.features):
@@ -295,7 +295,7 @@ class ScaledRows:
         return np.append(self.scaling.coefficients(sums - total * self.scaling.mean), total)
 
     def curvature(self, hess: Float64Array) -> Float64Array:
-        """Return X^T diag(hess) X of dense scaled features and the intercept, float64[d + 1, d + 1]."""
+        """Return X^T diag(hess) X for the dense scaled features and the intercept, float64[d + 1, d + 1]."""
         size = self.features.shape[1] + 1
         out = np.zeros((size, size))
         for start, part in _blocks(self.features):
@@ -316,7 +316,7 @@ class ScaledRows:
 
 
 def _blocks(features: Features) -> Iterator[tuple[int, Any]]:
-    """Yield (first row, rows) for blocks of dense rows, and for all sparse rows together."""
+    """Yield pairs of a first row number and rows: blocks of dense rows, or all sparse rows together."""
     if sparse.issparse(features):
         yield 0, features
     else:
@@ -325,7 +325,7 @@ def _blocks(features: Features) -> Iterator[tuple[int, Any]]:
 
 
 def _filled(part: Any, mean: Float64Array) -> Any:
-    """Return rows in float64 with missing values replaced by the mean."""
+    """Return rows in float64, in which missing values are replaced by the mean."""
     if sparse.issparse(part):
         part = sparse.csr_matrix(part, dtype=np.float64)
         missing = np.isnan(part.data)
@@ -339,7 +339,7 @@ def _filled(part: Any, mean: Float64Array) -> Any:
 
 
 def _sums(part: Any, centre: Float64Array, *, squares: bool = False) -> tuple[Float64Array, ...]:
-    """Return the sum of x - centre or its square, the count, the minimum and the maximum of each column."""
+    """Return each column's sum of x - centre or of its square, count, minimum and maximum."""
     columns = centre.size
     power = 2 if squares else 1
     if not sparse.issparse(part):
@@ -365,11 +365,11 @@ def _sums(part: Any, centre: Float64Array, *, squares: bool = False) -> tuple[Fl
 
 @dataclass(frozen=True, eq=False)
 class Risk:
-    """Regularised risk F, the mean loss per query in one round plus penalty |w - centre|^2.
+    """The regularised risk F, which is the mean loss per query in one round plus penalty |w - centre|^2.
 
     Args:
         evaluate: (scores, round) -> loss and gradient.
-        centre: float64[d + 1]; its last entry is ignored.
+        centre: float64[d + 1], whose last entry is ignored.
     """
 
     rows: ScaledRows
@@ -385,7 +385,7 @@ class Risk:
         return value, gradient
 
     def curved(self, weights: Float64Array) -> tuple[float, Float64Array, Float64Array]:
-        """Return F, its derivative, and its second derivatives by the scores, float64[N]."""
+        """Return F, its derivative, and its second derivatives with respect to the scores, float64[N]."""
         found = self.evaluate(self.rows.scores(weights), self.round)
         away = weights - self.centre
         away[-1] = 0.0  # no penalty for the intercept
@@ -419,11 +419,11 @@ def ridge_regression(rows: ScaledRows, target: Float64Array, ridge: float) -> Fl
 
 
 class Stopped(Exception):
-    """Exception that ends a training stopped by a callback."""
+    """The exception that ends a training if a callback stops it."""
 
 
 class Walk(Resettable):
-    """Rounds of a training, with the weights after each of them; callbacks may change the learning rate."""
+    """The rounds of a training and the weights after each round; callbacks may change the learning rate."""
 
     def __init__(self, request: TrainRequest, learning_rate: float, before: int) -> None:
         self.path: list[Float64Array] = []
@@ -454,7 +454,7 @@ _SMALL = 400
 def minimised(
     method: str, risk: Risk, weights: Float64Array, steps: int, walk: Walk, tolerance: float
 ) -> tuple[Float64Array, int]:
-    """Minimise by one of SciPy's `METHODS`, and return the weights and the number of steps taken."""
+    """Minimise the risk by one of SciPy's `METHODS`, and return the weights and the number of steps."""
     name, options = METHODS[method]
     taken = 0
 
@@ -478,7 +478,7 @@ def minimised(
 def newton(risk: Risk, weights: Float64Array, rate: float) -> Float64Array:
     """Take one Newton step of length `rate`.
 
-    It compares no losses, so the objective may be noisy, and its gradient need not be the derivative of a loss.
+    The step compares no losses, so the objective may be noisy, and its gradient need not be the derivative of a loss.
     """
     _, gradient, hess = risk.curved(weights)
     rows, size = risk.rows, weights.size

@@ -1,4 +1,4 @@
-"""Model file of a linear ranker s = sum_j w_j (x_j - mean_j) / scale_j + intercept.
+"""The model file of a linear ranker, s = sum_j w_j (x_j - mean_j) / scale_j + intercept.
 
 {"format": "boostrank linear", "version": 1, "rounds": 37, "scaling": "standard", "intercept": 0.2,
  "features": ["f1", ...], "weights": [...], "means": [...], "scales": [...]}
@@ -26,11 +26,11 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Scaling of the features: (x - mean) / scale.
+    """The scaling of the features, (x - mean) / scale.
 
     Args:
-        kind: standard to divide by the standard deviation over the training rows; none for scale 1.
-        mean: float64[d], mean over the training rows that have the feature; it replaces missing values.
+        kind: standard, which divides by the standard deviation over the training rows, or none for scale 1.
+        mean: float64[d], mean over the training rows that have the feature, which also replaces missing values.
         scale: float64[d]; 0 for a constant feature, which is ignored.
     """
 
@@ -46,13 +46,13 @@ class Scaling:
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """Linear model with the weights after each of its last rounds.
+    """A linear model with the weights after each of its last rounds.
 
     Args:
         feature_names: d names.
         rounds: total number of rounds, including those of a continued model.
         path: float64[r, d + 1], r >= 1: weights of the scaled features and intercept, after each of the last r rounds.
-            A file holds one row.
+            A file has one row.
     """
 
     feature_names: tuple[str, ...]
@@ -61,7 +61,7 @@ class LinearModel:
     path: Float64Array
 
     def weights(self, rounds: int = 0) -> Float64Array:
-        """Return the weights after this number of rounds (0 for all), float64[d + 1]."""
+        """Return the weights after the given number of rounds (0 for all), float64[d + 1]."""
         place = len(self.path) - 1 - (self.rounds - (rounds or self.rounds))
         if not 0 <= place < len(self.path):
             raise ModelError(
@@ -71,7 +71,7 @@ class LinearModel:
         return np.asarray(self.path[place])
 
     def to_bytes(self, rounds: int = 0) -> bytes:
-        """Return the model file after this number of rounds (0 for all); numbers are exact."""
+        """Return the model file after the given number of rounds (0 for all), in which numbers are exact."""
         weights = self.weights(rounds)
         content = {
             "format": _FORMAT,
@@ -100,9 +100,9 @@ class LinearFormat(ModelFormat):
         refuse(not isinstance(content, dict) or content.get("format") != _FORMAT, "not a linear model of boostrank")
         version = content.get("version")
         if type(version) is int and version > _VERSION:
-            raise ModelError(f"a linear model of format version {str(version)[:20]}: install a newer boostrank")
+            raise ModelError(f"the linear model has format version {str(version)[:20]}: install a newer boostrank")
         if type(version) is not int or version != _VERSION or set(content) != _KEYS:
-            raise ModelError(f"a linear model needs version {_VERSION} and the keys {', '.join(sorted(_KEYS))}")
+            raise ModelError(f"the linear model must have version {_VERSION} and the keys {', '.join(sorted(_KEYS))}")
         names, rounds = content["features"], content["rounds"]
         known = isinstance(names, list) and names and all(isinstance(name, str) for name in names)
         refuse(not known, "'features' must be a list of names")
@@ -123,7 +123,7 @@ class LinearFormat(ModelFormat):
         return LinearModel(tuple(names), Scaling(content["scaling"], means, scales), rounds, path)
 
     def trees(self, model: LinearModel, n_features: int) -> Trees:
-        """Return no trees; each nonzero weight counts as one split with its scaled magnitude as gain."""
+        """Return no trees, but count each nonzero weight as one split whose gain is the weight's scaled magnitude."""
         size = np.abs(model.weights()[:-1])
         used = np.flatnonzero(size).astype(np.int64)
         return Trees(None, "a linear model has no trees", 0, size, (size > 0.0).astype(np.int64), used)

@@ -1,1 +1,1 @@
-"""XGBoost as an engine."""
+"""The engine for XGBoost."""

@@ -1,4 +1,4 @@
-"""XGBoost engine: models, data sets and training. Scores start at 0."""
+"""The XGBoost engine, with its models, data sets and training, in which scores start at 0."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _one_at_a_time = threading.Lock()
 
 @dataclass(eq=False)
 class XGBoostBooster(Booster):
-    """Model with a `xgboost.Booster` as `native`."""
+    """A model with an `xgboost.Booster` as `native`."""
 
     engine = "xgboost"
     absent_is_missing = True
@@ -108,7 +108,7 @@ class XGBoostBooster(Booster):
         return found
 
     def _parts(self, features: Features, wanted: Wanted) -> list[npt.NDArray[Any]]:
-        """Return the native output for each batch of rows; rows are dense unless absent entries are missing."""
+        """Return the native output for each batch of rows, which are dense unless absent entries are missing."""
         found, sparse = [], wanted.absent_is_missing and is_sparse(features)
         last = wanted.rounds + self.start_trees if wanted.rounds else 0
         how: dict[str, Any] = {"iteration_range": (0, last), "validate_features": False}
@@ -153,7 +153,7 @@ class XGBoostBooster(Booster):
 
 
 def apart(booster: XGBoostBooster | None) -> tuple[XGBoostBooster | None, XGBoostBooster | None]:
-    """Split a model into its grown trees and its start; either may be None."""
+    """Split a model into its grown trees and its linear start, either of which may be None."""
     if booster is None or not booster.start_trees:
         return booster, None
     if not booster.rounds:
@@ -165,7 +165,7 @@ def apart(booster: XGBoostBooster | None) -> tuple[XGBoostBooster | None, XGBoos
 
 
 def together(start: XGBoostBooster | None, booster: XGBoostBooster) -> XGBoostBooster:
-    """Join the trees of a start, if any, and the grown trees."""
+    """Join the trees of a linear start, if there is one, and the grown trees."""
     if start is None:
         return booster
     grown, first = (XGBOOST.parse(one.to_bytes()) for one in (booster, start))
@@ -278,14 +278,14 @@ class XGBoost(Backend):
         return self._whole(start, booster.reset(), request), rounds.best_rounds
 
     def _whole(self, start: XGBoostBooster | None, native: Any, request: TrainRequest) -> XGBoostBooster:
-        """Return the model of a booster, with its original features and its start."""
+        """Return the model of a booster with its original features and its linear start."""
         entries, grown = getattr(request.train, "entries", None), XGBoostBooster(native)
         if entries is not None:
             grown = XGBoostBooster.load(entries.restored(grown.to_bytes(), engine_names(request.rows[0].feature_names)))
         return together(start, grown)
 
     def _begin(self, request: TrainRequest, start: XGBoostBooster) -> None:
-        """Set the initial scores of all data sets to those of the start, computed from rows, not from bins."""
+        """Set the initial scores of all data sets to the scores that the linear start gives their rows."""
         threads = int(translate(request.params).get("nthread") or 1)
         sets = (request.train, *(data for _, data in request.valid))
         for i, (data, rows, scores) in enumerate(zip_longest(sets, request.rows, request.start_scores)):
@@ -331,7 +331,7 @@ def _check_resumed(booster: Any, train: Any, snapshot: Snapshot) -> None:
 
 @dataclass
 class _Model(Resettable):
-    """Model that callbacks receive, which is a booster with its training set."""
+    """The model that callbacks receive, which is a booster with its training set."""
 
     booster: Any
     train: Any
@@ -341,9 +341,9 @@ class _Model(Resettable):
 
 
 def reseed(booster: Any, tree_method: str, seed: int) -> None:
-    """Seed the sampling of rows and features.
+    """Seed the row and feature sampling.
 
-    XGBoost seeds the feature sampler when it creates the tree method, so another method is selected in between.
+    XGBoost seeds the feature sampler when it creates the tree method, so another method is selected temporarily.
     """
     booster.set_param({"tree_method": "hist" if tree_method == "approx" else "approx"})
     booster.save_config()  # XGBoost applies parameters when its configuration is read
@@ -351,7 +351,7 @@ def reseed(booster: Any, tree_method: str, seed: int) -> None:
 
 
 def is_of_connection(error: Exception) -> bool:
-    """Return True if the stack trace of an `XGBoostError` names a file of the workers' connection."""
+    """Return True if the stack trace of an `XGBoostError` names a source file of the workers' connection."""
     return "/collective/" in str(error)
 
 
@@ -362,11 +362,11 @@ def last_line(error: Exception) -> str:
 
 
 class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
-    """Iterator that passes features to XGBoost in dense pieces, because it treats absent entries as missing.
+    """An iterator that passes dense pieces of features to XGBoost, which treats absent entries as missing.
 
     Args:
         types: type of each column; None if all are numbers.
-        cache_prefix: path prefix of XGBoost's bins; None for bins in memory.
+        cache_prefix: path prefix for the files of XGBoost's bins; None for bins in memory.
     """
 
     def __init__(self, features: Features, types: list[str] | None, cache_prefix: str | None = None) -> None:
@@ -392,7 +392,7 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
 
 
 def _in_pieces(data: RankingDataset, types: list[str] | None, options: dict[str, Any]) -> Any:
-    """Create a quantile matrix without labels; with external memory, its bins are in a folder deleted with it."""
+    """Create a quantile matrix without labels, whose bins in external memory are deleted together with it."""
     rows, columns = data.features.shape
     needed = columns * (rows * _BINNED_BYTES_A_CELL + _SKETCH_BYTES)
     if not (data.on_disk and data.features.external):
@@ -411,7 +411,7 @@ def _in_pieces(data: RankingDataset, types: list[str] | None, options: dict[str,
 
 @contextlib.contextmanager
 def _folder_of_bins(parent: str) -> Iterator[str]:
-    """Create a folder that is deleted at the end, and remove those of killed processes."""
+    """Create a folder that is deleted at the end, and delete the folders that killed processes left."""
     for left in glob.glob(os.path.join(glob.escape(parent), f"{_PREFIX}*")):
         with contextlib.suppress(OSError):
             remove_if_dead(left)

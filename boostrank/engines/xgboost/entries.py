@@ -1,8 +1,8 @@
-"""Wide sparse data for XGBoost as binary entries, because XGBoost treats absent values as missing instead of zero.
+"""Binary entries that replace wide sparse data, because XGBoost treats absent values as missing instead of zero.
 
 A feature with the values v0 < v1 < ... (including zero) splits as `value < v1`, `value < v2`, ... Each split becomes a
-column with entries in the rows on the other side of the split than zero. XGBoost then splits by "missing or not", which
-takes the memory of the entries instead of dense rows. Finally the trees are restored to the original features.
+column, with entries in the rows that are not on the same side of the split as zero. XGBoost then splits by "missing or
+not" and stores entries instead of dense rows. Finally, the trees are converted back to the original features.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.engines.xgboost.params import translate
 
 _WIDE, _CELLS = 100, 1 << 24
-"""Minimum number of values per nonzero value, and minimum number of values, of data that become entries."""
+"""The minimum number of values per nonzero value, and the minimum number of values, in data that become entries."""
 _OF_COLUMNS = frozenset(("interaction_constraints", "monotone_constraints"))
-"""Parameters that need one column per feature; those that sample features (`colsample_*`) sample splits."""
+"""The parameters that need one column per feature; those that sample features (`colsample_*`) sample splits."""
 
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """Columns of entries.
+    """The columns of entries.
 
     Args:
-        plain: int64[p], features with many values, which keep a dense column.
+        plain: int64[p], features with many values, each of which keeps a dense column.
         feature: int64[c], feature of each other column, ascending.
         bound: float32[c], ascending within a feature; the column represents the split `value < bound`.
     """
@@ -43,7 +43,7 @@ class Entries:
 
     @classmethod
     def of(cls, features: Any, params: Mapping[str, Any]) -> Entries | None:
-        """Return the columns of training rows; None if dense rows fit, or parameters refer to single columns."""
+        """Return the columns for training rows, or None if dense rows fit or parameters refer to single columns."""
         translated = translate(params)
         if not is_sparse(features) or is_on_disk(features) or _OF_COLUMNS & translated.keys():
             return None
@@ -97,7 +97,7 @@ class Entries:
         return sparse.hstack([full, found], format="csr")
 
     def restored(self, body: bytes, names: Sequence[str]) -> bytes:
-        """Restore a model file to the features with these names."""
+        """Convert a model file back to the original features, which have these names."""
         document = json.loads(body)
         for tree in document["learner"]["gradient_booster"]["model"]["trees"]:
             self._restore(tree)

@@ -1,7 +1,7 @@
-"""XGBoost's model JSON: checks, trees and merging.
+"""XGBoost's model JSON, with its checks, its trees and the merging of models.
 
 XGBoost's loader follows node numbers, tree numbers and category offsets without bounds checks, so files are checked
-before. The checks accept the files of XGBoost 1.6 to 3.x.
+first. The checks accept the files of XGBoost 1.6 to 3.x.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _WHOLE_TYPES: dict[int, Any] = dict(enumerate(map(np.dtype, "bBhHiIqQ"), 9))  # 
 
 @dataclass(frozen=True, eq=False)
 class XGBoostModel:
-    """Checked model JSON.
+    """A checked model JSON.
 
     Args:
         forest: part of the document with the trees.
@@ -68,17 +68,17 @@ class XGBoostModel:
 
     @cached_property
     def start_trees(self) -> int:
-        """Number of leading trees that form a linear start."""
+        """The number of leading trees that form a linear start."""
         return int(self.document["learner"]["attributes"].get(ATTRIBUTE, 0))
 
     @property
     def start(self) -> dict[int, Curve]:
-        """Functions of the linear start by feature."""
+        """The functions of the linear start, by feature."""
         return read_start(self.forest["trees"][: self.start_trees])
 
     @property
     def ends(self) -> list[int]:
-        """Number of grown trees after each round, starting with 0."""
+        """The number of grown trees after each round, which starts with 0."""
         ends = self.forest.get("iteration_indptr") or list(range(len(self.forest["trees"]) + 1))
         return [end - self.start_trees for end in ends[self.start_trees :]]
 
@@ -101,7 +101,7 @@ class XGBoostModel:
 
 
 class XGBoostFormat(ModelFormat):
-    """XGBoost's JSON."""
+    """The format of XGBoost's JSON models."""
 
     name = "xgboost"
     title = "XGBoost's JSON"
@@ -130,7 +130,7 @@ class XGBoostFormat(ModelFormat):
         claimed, rounds = learner["attributes"].get(ATTRIBUTE, "0"), forest.get("iteration_indptr")
         there = start_trees(forest["trees"]) if weights is None else 0
         if claimed not in ("0", str(there)):
-            raise ModelError(f"{ATTRIBUTE} claims {claimed[:40]!r} trees of a linear start, the file has {there}")
+            raise ModelError(f"{ATTRIBUTE} claims {claimed[:40]!r} trees of a linear start, but the file has {there}")
         if claimed != "0" and rounds and rounds[: there + 1] != list(range(there + 1)):
             raise ModelError(f"iteration_indptr does not count each of the {there} trees of a linear start as a round")
         weights = None if weights is None else reals(weights, "weight_drop", len(forest["trees"]), largest=_FLOAT32_MAX)
@@ -180,7 +180,7 @@ XGBOOST = XGBoostFormat()
 
 
 def _served(model: XGBoostModel, begin: int) -> ServedTrees:
-    """Return the trees from number `begin` on."""
+    """Return the trees whose number is at least `begin`."""
     trees = model.forest["trees"][begin:]
     size = np.array([len(tree["left_children"]) for tree in trees], np.int64)
     first, tree = np.cumsum(size) - size, np.repeat(np.arange(size.size), size)
@@ -221,7 +221,7 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
 
 
 def _base(learner: Mapping[str, Any]) -> float:
-    """Return the base score as a raw score; the file stores a prediction, which some objectives transform."""
+    """Return the base score as a raw score, because the file stores a prediction, which some objectives transform."""
     text = learner["learner_model_param"]["base_score"].removeprefix("[").removesuffix("]")
     base = np.float32(float(text))
     with np.errstate(all="ignore"):
@@ -230,7 +230,7 @@ def _base(learner: Mapping[str, Any]) -> float:
         elif learner["objective"]["name"] in _LOGARITHMIC:
             base = np.float32(np.log(np.float64(base)))
     if not np.isfinite(base):
-        raise ModelError(f"base_score {text[:40]} is no prediction of {learner['objective']['name'][:40]}")
+        raise ModelError(f"base_score {text[:40]} is not a prediction of {learner['objective']['name'][:40]}")
     return float(base)
 
 
@@ -239,10 +239,10 @@ def _column(trees: Sequence[Mapping[str, Any]], key: str, dtype: type[np.generic
 
 
 def tree_weights(booster: Mapping[str, Any]) -> Any:
-    """Return DART's weights of the trees of a `gradient_booster`; None if absent.
+    """Return DART's weights of the trees in a `gradient_booster`, or None if it has no weights.
 
-    XGBoost up to 3.2 stores them in a booster "dart" around the "gbtree", 3.3 in the "gbtree" itself, and later
-    versions next to its trees.
+    XGBoost up to 3.2 stores them in a booster "dart" around the "gbtree", 3.3 stores them in the "gbtree" itself, and
+    later versions store them next to its trees.
     """
     forest = booster.get("model")
     return booster.get("weight_drop", forest.get("weight_drop") if isinstance(forest, dict) else None)
@@ -286,7 +286,7 @@ def _divided(tree: Mapping[str, Any], parts: float) -> dict[str, Any]:
 
 
 def _sets_of(trees: list[Any], first: Int64Array) -> tuple[Int64Array, npt.NDArray[np.uint32], Int64Array]:
-    """Return the nodes with categorical splits, their sets as bits, and the start of each set."""
+    """Return the nodes with categorical splits, their category sets as bits, and the start of each set."""
     having = [(tree, begin) for tree, begin in zip(trees, first, strict=True) if "split_type" in tree]
     nothing = np.zeros(0, np.int64)
     owners = np.concatenate([nothing, *(np.array(tree["categories_nodes"], np.int64) + at for tree, at in having)])
@@ -303,7 +303,7 @@ def _get(owner: Mapping[str, Any], key: str, kind: type, where: str = "the model
     value = owner.get(key)
     if not isinstance(value, kind):
         found = "nothing" if value is None else type(value).__name__
-        raise ModelError(f"{where}: {key!r} must be a {kind.__name__}, found {found}")
+        raise ModelError(f"{where}: {key!r} must be a {kind.__name__}, but found {found}")
     return value
 
 
@@ -320,8 +320,8 @@ def _integers(
 ) -> Int64Array:
     """Return int64[length] from a list of JSON integers."""
     if not isinstance(values, list) or (length is not None and len(values) != length):
-        count = len(values) if isinstance(values, list) else "no list"
-        raise ModelError(f"{what} has {count} entries, needs {'a list' if length is None else length}")
+        count = len(values) if isinstance(values, list) else "no"
+        raise ModelError(f"{what} has {count} entries, but needs {'a list' if length is None else length}")
     refuse(not set(map(type, values)) <= kinds, f"{what} has an entry that is not a whole number")
     if values and not low <= min(values) <= max(values) <= high:
         raise ModelError(f"{what} has an entry outside {low} to {high}")
@@ -334,7 +334,7 @@ def _strings(values: Any, what: str, lengths: tuple[int, ...]) -> None:
 
 
 def _check_learner(learner: Mapping[str, Any]) -> int:
-    """Check everything but the trees, and return the number of features."""
+    """Check everything except the trees, and return the number of features."""
     param = _get(learner, "learner_model_param", dict, "learner")
     n_features = _number(param, "num_feature", "learner_model_param", 1)
     classes = _number(param, "num_class", "learner_model_param", 0)
@@ -361,7 +361,7 @@ def _check_forest(forest: Mapping[str, Any], n_features: int) -> Float64Array:
     trees = _get(forest, "trees", list, "gbtree")
     param = _get(forest, "gbtree_model_param", dict, "gbtree")
     if _number(param, "num_trees", "gbtree_model_param", 0) != len(trees):
-        raise ModelError(f"num_trees is {param['num_trees']}, the file has {len(trees)} trees: it is damaged")
+        raise ModelError(f"num_trees is {param['num_trees']}, but the file has {len(trees)} trees: it is damaged")
     if "num_parallel_tree" in param:
         _number(param, "num_parallel_tree", "gbtree_model_param", 0)
     _integers(forest.get("tree_info"), "tree_info", 0, 0, len(trees))
@@ -385,13 +385,13 @@ def _check_forest(forest: Mapping[str, Any], n_features: int) -> Float64Array:
 
 
 def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> tuple[int, float]:
-    """Check a tree, and return the bits of its categorical splits and its largest leaf magnitude."""
+    """Check a tree, and return the number of bits of its categorical splits and its largest leaf magnitude."""
     param = _get(tree, "tree_param", dict, where)
     left_children = _get(tree, "left_children", list, where)
     n = _number(param, "num_nodes", where, 1)
-    refuse(n != len(left_children), f"{where}: num_nodes is {n}, left_children has {len(left_children)} entries")
+    refuse(n != len(left_children), f"{where}: num_nodes is {n}, but left_children has {len(left_children)} entries")
     if _number(param, "num_feature", where, 0) not in (0, n_features):
-        raise ModelError(f"{where}: num_feature is {param['num_feature']}, the model has {n_features} features")
+        raise ModelError(f"{where}: num_feature is {param['num_feature']}, but the model has {n_features} features")
     _number(param, "size_leaf_vector", where, 0, 1)
 
     limits = {"left_children": (-1, n - 1), "right_children": (-1, n - 1)}
@@ -427,13 +427,13 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> tuple[int,
 def _check_shape(
     left: Int64Array, right: Int64Array, parents: Int64Array, alive: npt.NDArray[np.bool_], where: str
 ) -> None:
-    """Check that every live node but the root has exactly one parent, and that the root reaches it."""
+    """Check that every live node except the root has exactly one parent and can be reached from the root."""
     n = left.size
     inner = np.flatnonzero(left != -1)
     child = np.concatenate([left[inner], right[inner]])
     seen = np.bincount(child, minlength=n)
     seen[0] += 1
-    refuse(seen != alive, f"{where}: a node has no parent, or two")
+    refuse(seen != alive, f"{where}: a node has no parent or two parents")
     if parents[0] not in _NO_PARENT or bool(np.any((parents[1:] < 0) | (parents[1:] >= n))):
         raise ModelError(f"{where}: a parent is out of range")
     above = np.where(alive, parents, 0)
@@ -464,9 +464,9 @@ def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np
 
 
 def _check_category_names(cats: Mapping[str, Any], n_features: int) -> None:
-    """Check the categories of each column and their sorted order, as XGBoost writes them since 3.1."""
+    """Check the categories of each column and their sorted order, which XGBoost has written since version 3.1."""
     columns = _get(cats, "enc", list, "cats")
-    refuse(len(columns) not in (0, n_features), f"cats describe {len(columns)} columns, the model has {n_features}")
+    refuse(len(columns) not in (0, n_features), f"cats describe {len(columns)} columns, but the model has {n_features}")
     counts = [_count_categories(column, f"cats of column {i}") for i, column in enumerate(columns)]
     order = _integers(cats.get("sorted_idx"), "cats: sorted_idx", 0, max(counts, default=0))
     ends = _integers(cats.get("feature_segments"), "cats: feature_segments", 0, order.size)
@@ -480,7 +480,7 @@ def _check_category_names(cats: Mapping[str, Any], n_features: int) -> None:
 
 
 def _count_categories(column: Any, where: str) -> int:
-    refuse(not isinstance(column, dict), f"{where} are not an object")
+    refuse(not isinstance(column, dict), f"{where} must be an object")
     values = column.get("values")
     if "offsets" in column:
         ends = _integers(column["offsets"], f"{where}: offsets", 0, _INT32_MAX)

@@ -1,4 +1,4 @@
-"""Categories and linear starts in XGBoost's JSON."""
+"""The categories and linear starts in XGBoost's JSON."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NONE: dict[str, Any] = {"enc": [], "feature_segments": [], "sorted_idx": []}
 
 
 def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes | None:
-    """Replace the names of categories in an unchecked file that XGBoost wrote; return None if it cannot store them.
+    """Replace the category names in an unchecked file that XGBoost wrote, or return None if it cannot store them.
 
     Args:
-        names: names of the codes of each column with categories, ASCII text or integers; empty to remove them.
+        names: category names of each column in the order of the codes, ASCII text or integers; empty to remove them.
     """
     document = json.loads(body)
     forest = document["learner"]["gradient_booster"].get("model")
@@ -38,7 +38,7 @@ def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes 
 
 
 def names_in(body: bytes) -> dict[int, tuple[Any, ...]]:
-    """Return the names of the codes of each column of a checked file, unless the version that wrote it garbled them."""
+    """Return the category names of each column in a checked file, unless the version that wrote it garbled them."""
     document = json.loads(body)
     found = {} if _is_garbled(document) else {i: _decoded(one) for i, one in enumerate(_columns(document))}
     return {i: names for i, names in found.items() if names}
@@ -47,7 +47,7 @@ def names_in(body: bytes) -> dict[int, tuple[Any, ...]]:
 def readable(body: bytes) -> bytes:
     """Rewrite a file for XGBoost's reader, which does not decode escaped letters.
 
-    Remove garbled names of categories: a later version that saves the file again would claim to have written them.
+    Garbled category names are removed, because a later version would claim to have written them.
     """
     if b'"offsets"' not in body and b"\\u" not in body:
         return body
@@ -58,7 +58,7 @@ def readable(body: bytes) -> bytes:
 
 
 def _is_garbled(document: Mapping[str, Any]) -> bool:
-    """Return True for text beyond ASCII from XGBoost before 3.4, which did not store its length in bytes."""
+    """Return True for non-ASCII text from XGBoost before 3.4, which did not store the text's length in bytes."""
     texts = (one["values"] for one in _columns(document) if "offsets" in one)
     return document["version"][:2] < [3, 4] and any(not 0 <= byte < 128 for text in texts for byte in text)
 
@@ -138,12 +138,12 @@ def _float32(values: Sequence[float]) -> Any:
 
 
 def start_trees(trees: Sequence[Mapping[str, Any]]) -> int:
-    """Return the number of leading trees that form a start."""
+    """Return the number of leading trees that form a linear start."""
     return next((number for number, tree in enumerate(trees) if not _is_start(tree)), len(trees))
 
 
 def _is_start(tree: Mapping[str, Any]) -> bool:
-    """Return True for a first split below all numbers that is followed by steps without gain."""
+    """Return True for a tree whose first split is below all numbers and whose other splits have no gain."""
     left, right, condition = tree["left_children"], tree["right_children"], tree["split_conditions"]
     if left[0] < 0 or left[left[0]] >= 0 or float(np.float32(condition[0])) != _LOWEST or any(tree["loss_changes"]):
         return False
@@ -154,7 +154,7 @@ def _is_start(tree: Mapping[str, Any]) -> bool:
 
 
 def read_start(trees: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
-    """Return the sum of the functions of a start's trees, by feature."""
+    """Return the sum of a start's trees as one function per feature."""
     return by_feature(map(_read, trees))
 
 
@@ -168,7 +168,7 @@ def _read(tree: Mapping[str, Any]) -> tuple[int, Curve]:
 
 
 def _in_order(left: Sequence[int], right: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return nodes and leaves from left to right."""
+    """Return the nodes and leaves from left to right."""
     nodes, leaves, above, at = list[int](), list[int](), list[int](), 0
     while True:
         while left[at] >= 0:

@@ -1,4 +1,4 @@
-"""XGBoost's parameters, under its own names or LightGBM's. Trees grow leaf by leaf, like LightGBM's."""
+"""The parameters of XGBoost, under its own names or LightGBM's. Trees grow leaf by leaf, like LightGBM's."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ REFUSED = {
     }.items()
     for name in names.split()
 }
-"""Reason for the rejection, and the remedy, by main name."""
+"""The reason why each parameter is rejected, with the remedy, by main name."""
 _NAMES = {
     **{alias: own for own, aliases in _LIGHTGBM.items() for alias in (own, *aliases.split())},
     **{name: name for name in (*_KNOWN.split(), *OF_OBJECTIVES, *OF_DART, *REFUSED)},
@@ -83,7 +83,7 @@ _RAW = frozenset(
 
 
 def translate(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters in XGBoost's names, with LightGBM's defaults."""
+    """Return the parameters under XGBoost's names, with LightGBM's defaults."""
     out, given_as = Params.check_values(PARAMS, params)
     for name in ("learning_rate", "subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode"):
         if out.get(name) in (0, "0"):
@@ -118,7 +118,7 @@ def translate(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def base_score(objective: str) -> float:
-    """Return the `base_score` at which raw scores start at 0."""
+    """Return the `base_score` with which raw scores start at 0."""
     known = [*_RAW, *_ZERO]
     if objective not in known:
         raise ParameterError(f"xgboost:{objective} is not a ranking objective.{did_you_mean(objective, known)}")

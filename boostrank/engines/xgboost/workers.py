@@ -1,4 +1,4 @@
-"""XGBoost on several workers, which bin their rows together and sum their histograms."""
+"""The XGBoost engine on several workers, which bin their rows together and sum their histograms."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tracker(workers: int, host: str) -> Iterator[dict[str, Any]]:
 
 @contextlib.contextmanager
 def member(peers: Any) -> Iterator[Member]:
-    """Make XGBoost in this thread one of the workers.
+    """Connect XGBoost in this thread to the other workers.
 
     Raises:
         LostContact: the worker could not connect to or disconnect from the others.
@@ -74,7 +74,7 @@ def member(peers: Any) -> Iterator[Member]:
 
 @contextlib.contextmanager
 def _contact(*, every: bool = False) -> Iterator[None]:
-    """Convert XGBoost's errors of the connection, or with `every` all its errors, to `LostContact`."""
+    """Convert XGBoost's connection errors, or all its errors if `every` is true, to `LostContact`."""
     try:
         yield
     except xgboost.core.XGBoostError as error:
@@ -84,7 +84,7 @@ def _contact(*, every: bool = False) -> Iterator[None]:
 
 
 class Member(XGBoost):
-    """XGBoost on one of the workers `peers`."""
+    """The XGBoost engine on one worker, which is connected to its `peers`."""
 
     def __init__(self, peers: Any) -> None:
         self._peers = peers
@@ -100,7 +100,7 @@ class Member(XGBoost):
         gradient = request.gradient
 
         def in_step(scores: npt.NDArray[Any], matrix: Any, round: int) -> Any:
-            """Return the gradient after it has succeeded on all workers, because XGBoost then sums over them."""
+            """Return the gradient once all workers have computed theirs, because XGBoost then sums over the workers."""
             assert gradient is not None
             found = gradient(scores, matrix, round)
             self._peers.share(None)
@@ -110,7 +110,7 @@ class Member(XGBoost):
             return super().train(replace(request, gradient=gradient and in_step))
 
     def so_far(self, model: Any) -> bytes:
-        """Return the model file of the completed rounds, from the `model` of a callback."""
+        """Return the model file of the completed rounds from the `model` that a callback receives."""
         return together(self._start, XGBoostBooster(model.booster)).to_bytes()
 
     def _begin(self, request: TrainRequest, start: XGBoostBooster) -> None:
