@@ -36,7 +36,7 @@ OF_LABELS = frozenset(
 )
 """Names of `boostrank.data.doctor` findings about labels, which training on clicks ignores."""
 
-FEW_LISTS = 5  # impressions of the median query's list: with 2, debiasing ranked worse than click counts
+FEW_LISTS = 5  # number of times the median list was shown: with 2, debiasing ranked worse than click counts
 _MANY = 0.2  # share of queries from which a note becomes a warning
 _RATES = 10  # positions whose click rates are listed
 _ENOUGH = 20  # impressions
@@ -51,7 +51,7 @@ def with_clicks(
     findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]], columns: ClickColumns | None
 ) -> Findings:
     """Replace findings about labels by findings about clicks."""
-    # A document with several positions has several rows, which are no duplicates.
+    # A document that was shown at several positions has several rows, which are not duplicates.
     left_out = OF_LABELS | ({"duplicates"} if columns is not None and columns.document else set())
     found = [finding for finding in findings if finding.check not in left_out]
     for path, profile in sets:
@@ -249,7 +249,7 @@ def short_lists(clicks: _Clicks) -> Iterator[Finding]:
     most = levels[np.maximum.accumulate(backwards)[::-1] % levels.size]
     above = np.concatenate([[0], position[:-1]])
     above[1:][query[1:] != query[:-1]] = 0
-    skipped = position - above - 1  # positions without any impression
+    skipped = position - above - 1  # positions without impressions
     missing = (most - shown) + skipped * most
     short, count = np.unique(query[missing > 0]).size, np.unique(query).size
     if short:

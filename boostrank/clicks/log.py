@@ -34,7 +34,7 @@ PRIOR = 1.0
 """Exposure without clicks that is added to every document to shrink the gains of rarely shown ones; 0 is unbiased."""
 MAX_POSITION = 10_000
 MAX_ROWS = 2**40
-_MOST = 10**12  # impressions of an entry, so that sums over all entries do not overflow
+_MOST = 10**12  # impressions per entry, so that sums over all entries do not overflow
 COLUMNS = ("row", "position", "impressions", "clicks")
 """The columns of a click log file. `row` is the number of a document in the data, starting at 1, in file order."""
 _AT_A_TIME = 1 << 16

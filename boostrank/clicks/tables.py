@@ -101,7 +101,7 @@ def _counted(
             else:
                 counts = batch.whole(position, 1, MAX_POSITION), np.ones(len(batch), np.int64), batch.truth(clicked)
             waiting.append(_summed(pa.table([rows, *counts], waiting[0].column_names)))
-            # Merge the sums of batches once they are twice as large, so that memory holds little more than entries.
+            # Merge the sums of batches once they are twice as large, so that memory contains little more than entries.
             if sum(map(len, waiting[1:])) > len(waiting[0]) + _MANY:
                 waiting = [_summed(pa.concat_tables(waiting))]
     rows, positions, shown, clicks = (column.to_numpy() for column in pa.concat_tables(waiting).columns)
@@ -220,7 +220,7 @@ class ClickRows:
             queries: int64[N], query of each row; None means the queries that were read, or else a single query.
         """
         queries = self.queries if queries is None else queries
-        # Number the documents by (query, document id), in the order of their first rows.
+        # Number the documents by query and document id, in the order of their first rows.
         rows, first = np.arange(self.positions.size), np.ones(self.positions.size, bool)
         if self.documents is not None:
             names = self.documents

@@ -201,7 +201,7 @@ def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
 
 def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
     """Return queries with weights, float64[Q] or [N]. Row weights that vary within a query become document weights."""
-    # NaN differs from itself, so that it becomes a document weight and is refused with its row.
+    # NaN differs from itself, so it becomes a document weight and is refused with its row number.
     if values.size == queries.n_documents and np.any(values != np.repeat(values[queries.ptr[:-1]], queries.sizes)):
         return replace(queries, document_weights=values)
     return replace(queries, weights=query_values(values, queries))
@@ -333,7 +333,7 @@ def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categor
         names = tuple(space.feature_names)
         if space.index_base is None and names != tuple(default_feature_names(len(names), 1)):
             raise DataError(f"{file} names its features, but other files number them; use one format for all files")
-        # A file read with features from number 1 has one column less than from 0.
+        # A file whose features are read from number 1 has one column fewer than one read from 0.
         widths[file] = len(names) + (base if space.index_base is None else space.index_base) - base
     narrow, width = min(widths, key=lambda file: widths[file]), max(widths.values())
     if widths[narrow] < width:

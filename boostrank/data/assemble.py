@@ -284,7 +284,7 @@ class Assembler(Totals):
         self.check_rows()
         if self._coarse:
             self.warn_or_refuse(coarse_words(self._coarse))
-        # Queries with the places of their rows, for messages.
+        # Queries with the locations of their rows, for messages.
         base, names = source.features(self)
         index_base, of_source = source.how(base)
         queries, order = self._queries()
@@ -342,7 +342,7 @@ class Assembler(Totals):
         """Return the ids, the runs and the first run of each run's query. Refuse ids that reappear."""
         runs = np.concatenate([*self._runs, np.zeros((0, slots.N_RUN), np.int64)])
         ids = runs[:, slots.RUN_ID]
-        if self.names:  # not all are canonical integers
+        if self.names:  # not all ids are canonical integers
             ids = np.array([str(i) for i in ids], dtype=object)
             ids[list(self.names)] = [name.decode() for name in self.names.values()]
         _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)

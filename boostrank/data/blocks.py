@@ -28,7 +28,7 @@ B1, N1, S1, I2, S2 = types.uint8[::1], types.int32[::1], types.float32[::1], typ
 # Slots of `Block.counts`: first numbers of rows, lines, runs and values, in the whole block or of one kind.
 ROWS, LINES, BLANK_LINES, BAD_ROWS, DESCENDING_ROWS, RUNS = range(6)
 CELLS, BEYOND, MISSING, INFINITIES, REPEATED_CELLS = range(6, 11)
-# The first line whose feature numbers descend, the first with feature 0, that of the largest number, and that number.
+# First line with descending feature numbers, first with feature 0, first with the largest number, and this number.
 DESCENDING_LINE, ZERO_LINE, TOP_LINE, TOP_ID = range(11, 15)
 # State of the text parser: numbers that Python must parse, and the position of the last query id.
 UNDECIDED, RESOLVED, QID_START, QID_END, N_STATE = range(15, 20)
@@ -36,7 +36,7 @@ UNDECIDED, RESOLVED, QID_START, QID_END, N_STATE = range(15, 20)
 ADDED_UP = [CELLS, BEYOND, BLANK_LINES, DESCENDING_ROWS, MISSING, INFINITIES, BAD_ROWS, REPEATED_CELLS]
 BAD_KEPT = 16  # refused rows described per block
 
-# Columns of `Block.runs`: first row and line of a query, position of its id in the text, and the id if integer.
+# Columns of `Block.runs`: first row and line of a query, position of its id in the text, and the id if an integer.
 RUN_ROW, RUN_LINE, RUN_START, RUN_END, RUN_IS_INTEGER, RUN_ID, N_RUN = range(7)
 
 BEYOND_FLOAT32 = "does not fit in float32 (largest 3.4028235e38): rescale the feature, or use --inf missing"

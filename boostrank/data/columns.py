@@ -17,7 +17,7 @@ from boostrank.data.options import NUMBERED, misfit, quoted
 from boostrank.data.source import Reading
 from boostrank.options import typed_names
 
-# Default column names by role, in order of preference: a rating column next to a label is a feature.
+# Default column names by role, in order of preference. If there is a label, a rating column is a feature.
 DEFAULTS = {
     "label": (("label", "relevance"), ("grade",), ("rating",)),
     "qid": (("qid", "query_id"), ("query",)),
@@ -28,7 +28,7 @@ DEFAULTS = {
 _NO_FEATURES = {"weight", "weights", "id", *DEFAULTS["label"][0], *DEFAULTS["qid"][0]}
 _INDEX_OF_CSV = "Unnamed: 0"  # pandas' name for a nameless first column of a CSV file, the index of the written frame
 _INDEX = re.compile(rf"__index_level_\d+__|{_INDEX_OF_CSV}(\.\d+)?")
-# Also the names that pandas' `reset_index` gives. It inserts these columns first; elsewhere they are features.
+# Index columns, including those that pandas' `reset_index` inserts first; in other positions they are features.
 _RESET_INDEX = re.compile(rf"{_INDEX.pattern}|index|level_\d+")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 

@@ -27,7 +27,7 @@ UNJUDGED = ("drop", "zero", "stop")
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
 _NUMBER = re.compile(rb"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)", re.IGNORECASE)
-_UNFIT = re.compile("[\0-\x1f\x7f\ud800-\udfff]")  # CSV and UTF-8 do not hold them
+_UNFIT = re.compile("[\0-\x1f\x7f\ud800-\udfff]")  # CSV and UTF-8 cannot represent them
 _LARGEST = 2**31
 _FLOAT32 = float(np.finfo(np.float32).max)
 _BINARY = (".parquet", ".arrow", ".arrows", ".feather")
@@ -122,7 +122,7 @@ def join(
     _name_queries(judged, logs)
     _check_names([judged, *logs])
 
-    # Number queries and documents in their order; one integer is the key of a pair.
+    # Number queries and documents in their order, so that one integer is the key of a pair.
     qids, q = _numbered([judged.qids, *(log.qids for log in logs)])
     names, d = _numbered([judged.names, *(log.names for log in logs)])
     of_judged, of_logged = np.split(q * len(names) + d, [len(judged.qids)])

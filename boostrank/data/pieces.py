@@ -188,7 +188,7 @@ def draw(qid: bytes, seed: int, purpose: bytes) -> int:
 
 def contiguous(pieces: Iterable[Piece], mend: str) -> Iterator[Piece]:
     """Yield pieces. Queries that reappear are refused, with a message that ends in the remedy `mend`."""
-    seen: dict[bytes, int] = {}  # number of the file and line of the first row
+    seen: dict[bytes, int] = {}  # file number and line of the first row
     files: list[str] = []
     for piece in pieces:
         if files[-1:] != [piece.file]:
@@ -217,7 +217,7 @@ def _zstd() -> Any:
     return zstd.ZstdCompressor(options={names.checksum_flag: 1, names.compression_level: 1})
 
 
-# Compression is fast rather than small. gzip has no time stamp, so that the same lines give the same bytes.
+# Compression favours speed over size. gzip has no time stamp, so that the same lines give the same bytes.
 _PACKERS: dict[str, Callable[[], Any]] = {
     ".gz": lambda: zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS),
     ".bz2": lambda: bz2.BZ2Compressor(),

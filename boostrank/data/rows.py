@@ -88,7 +88,7 @@ class InParts(Rows):
         numbers = np.asarray(rows, dtype=np.int64)
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.shape[0]:
             raise IndexError(f"there are {self.shape[0]} rows")
-        # Of each part, read the range that contains its rows.
+        # Read the range of each part that contains the rows.
         order = np.argsort(numbers, kind="stable")
         part, picked = np.searchsorted(self.starts, numbers[order], side="right") - 1, []
         for i in np.unique(part).tolist():

@@ -271,13 +271,13 @@ class Source:
         for i in range(len(self._files)):
             file = self._next(i) if i else self.first
             size = min(chunk_bytes, MAX_LINE)
-            if file.total is not None:  # several chunks per thread, since the last one keeps the others waiting
+            if file.total is not None:  # several chunks per thread, because other threads wait for the last chunk
                 size = min(size, max(file.total // (4 * threads), _SMALLEST_CHUNK))
             if file.is_packed or file.total is None:
                 size = min(size, _STREAM_CHUNK)
             yield file, None
             chunks = file.loads(size)
-            # A thread that waits for a silent pipe could not be ended.
+            # A thread that waits for a silent pipe could not be stopped.
             for load in _ahead(chunks) if file.is_packed and file.path is not None else chunks:
                 yield file, load
 

@@ -64,7 +64,7 @@ _CHECKED_AT_A_TIME = 1 << 20
 _LARGEST_HEADER = 1 << 30
 # Unreferenced large files younger than this may still be in use by another run.
 _ORPHAN_AFTER = 3600.0
-# Resolution of file time stamps: changes within one step are invisible.
+# Resolution of file time stamps. Changes within one step are not visible.
 _CLOCK_STEP = 0.02
 _INVALID = (OSError, ValueError, KeyError, TypeError, struct.error)  # raised by a damaged entry
 # Chunks are small because the buffers of the reader count towards the memory limit.
@@ -478,7 +478,7 @@ def _read(
     files: Sequence[OneSource], origin: Origin | None, external: bool, reading: Mapping[str, Any]
 ) -> RankingDataset:
     store = None
-    if origin is not None:  # in the folder of the cache, which has space, unless it is not writable
+    if origin is not None:  # in the cache folder, which has space, unless it is not writable
         with contextlib.suppress(OSError):
             origin.cache.folder.mkdir(parents=True, exist_ok=True)
             store = RowStore(origin.cache.folder)

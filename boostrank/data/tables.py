@@ -36,7 +36,7 @@ _ROUNDED = re.compile(r"\d(\.\d+)?E\+\d+", re.ASCII)
 _FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)", re.ASCII)
 _FEW, _SHARE = 20, 0.1  # text columns with at most this many values, or this share of the cells, are categories
 _NO, _YES = ("0", "0.0", "false", "False", "FALSE"), ("1", "1.0", "true", "True", "TRUE")
-_TILE = 2048  # rows converted from columns at a time: both sides stay in the cache
+_TILE = 2048  # number of rows converted at a time, so that source and target stay in the cache
 
 
 def arrow(module: str = "") -> Any:
@@ -214,8 +214,8 @@ class TableSource(Source):
         arrow()  # raises if pyarrow is missing
         self.columns: Columns = None  # type: ignore[assignment]
         self.codings: dict[int, Coding] = {}
-        self.text: dict[str, int] = {}  # text features, in lenient reading -> line of the first
-        self.ordered: dict[str, int | None] = {}  # column of ordered categories -> their number, None if unknown
+        self.text: dict[str, int] = {}  # first line of each text feature, in lenient reading
+        self.ordered: dict[str, int | None] = {}  # number of categories by ordered column, None if unknown
         self._lock = threading.Lock()
         super().__init__(files, reading)
         self.has_qid = self.columns.qid is not None

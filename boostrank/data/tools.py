@@ -166,7 +166,7 @@ def sort(
             rank = ranks.setdefault(piece.qid, len(ranks))
             sizes.extend([0] * (rank == len(sizes)))
             sizes[rank] += piece.text.nbytes + _PIECE_BYTES
-        # Each temporary file holds whole queries, in input order.
+        # Each temporary file contains whole queries, in input order.
         total = sum(sizes)
         most = max(min(memory, total), total // MAX_OUTPUTS + 1)
         _, places = np.unique((np.cumsum(sizes) - sizes) // most, return_inverse=True)
@@ -219,7 +219,7 @@ def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Callable[[
         if at is not None:
             outputs[at].add(piece)
         held += piece.text.nbytes
-        if held > _HELD:  # a held slice keeps its whole batch in memory, so all outputs write their rows
+        if held > _HELD:  # a slice keeps its whole batch in memory, so all outputs write their rows
             held = 0
             for out in outputs:
                 out.drain()

@@ -101,9 +101,9 @@ MANY_ALIKE = 0.05  # share of the documents
 # A useless feature sorts n documents by label with a probability of at most 1/n. It counts as a copy if the
 # probability over all queries is below e^-EVIDENCE.
 EVIDENCE = 30.0
-SHARE = 0.02  # of the queries, which a copy of the label may order wrongly
+SHARE = 0.02  # share of queries that a copy of the label may order wrongly
 SHOWN_ROWS = 5  # refused rows listed individually
-HALF = 0.5  # share of its documents that identifies a query with one of the other set
+HALF = 0.5  # share of a query's documents that identifies it with a query of the other set
 _USUAL = 0.5  # share of rows with a feature above which its absence in the other set is suspicious
 _SHOWN = 12
 _ENOUGH_ROWS = 200  # rows among which a feature present in 10% of rows almost surely occurs

@@ -435,7 +435,7 @@ def parse_lines(
                 state[slots.ROWS] = row + 1
             p = _next_line(text, p)
             continue
-        for i in range(slots.N_STATE):  # undo everything of a refused row
+        for i in range(slots.N_STATE):  # undo everything that a refused row changed
             state[i] = saved[i]
         fault[BAD_LINE], fault[BAD_LINE_START] = state[slots.LINES], line_start
         if state[slots.BAD_ROWS] < slots.BAD_KEPT:
