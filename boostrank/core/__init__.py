@@ -1,3 +1,3 @@
-"""Shared foundations: errors, parameters, queries, gains, conventions, files, machine; and the version."""
+"""Shared foundations for errors, parameters, queries, gains, conventions, files and the machine, and the version."""
 
 __version__ = "0.2.0.dev0"

@@ -1,8 +1,8 @@
 """Gains of relevance labels, and conventions of ranking metrics.
 
-A gain is a word, a table, or an expression over columns: `0.7*label + 0.3*log1p(margin)`. Python's parser reads the
-expression, but does not evaluate it as code: its tree becomes nested NumPy operations. Missing values propagate through
-every operation, including comparisons; only `isnan` detects them.
+A gain is a name, a table, or an expression over columns, such as `0.7*label + 0.3*log1p(margin)`. Expressions are
+parsed by Python's parser, but are not evaluated as code. The syntax tree is converted to nested NumPy operations.
+Missing values propagate through every operation, including comparisons. Only `isnan` detects them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _MOST_NESTED = 100
 
 Operation = Callable[..., Any]
 Value = Callable[[Mapping[str, Float64Array]], Any]
-"""Function that computes an expression or a part of it from the columns."""
+"""Function that computes an expression, or a part of one, from the columns."""
 
 
 def _kept_missing(operation: Operation) -> Operation:
-    """Propagate NaN, which NumPy does not do for comparisons, NaN ** 0 and 1 ** NaN."""
+    """Propagate NaN, which NumPy does not do in comparisons, NaN ** 0 and 1 ** NaN."""
     return lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, operation(a, b))
 
 
@@ -65,7 +65,7 @@ FUNCTIONS: dict[str, tuple[Operation, int, int]] = {
     "sqrt": (np.sqrt, 1, 1),
     "where": (lambda test, yes, no: np.where(np.isnan(test), np.nan, np.where(test != 0.0, yes, no)), 3, 3),
 }
-"""Allowed functions, with their fewest and most arguments."""
+"""Allowed functions, with their minimum and maximum number of arguments."""
 
 # Names are replaced by underscores before Python parses the text, to allow columns such as `if`, f.1 or `a b`.
 _WORD = re.compile(rb"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|`[^`]+`|(?:[^\W\d]|[\x80-\xff])(?:[\w.]|[\x80-\xff])*")
@@ -74,7 +74,7 @@ _STRANGE = re.compile(rb"[^\d.eE+\-*/()<>=!, _]")
 
 @dataclass(frozen=True, eq=False)
 class GainExpression:
-    """Gain as an expression over columns, which are named in order of appearance."""
+    """A gain that is an expression over columns, whose names are in order of appearance."""
 
     text: str
     columns: tuple[str, ...]
@@ -93,7 +93,7 @@ class GainExpression:
         return cls(text, tuple(reader.columns), value)
 
     def evaluate(self, columns: Mapping[str, npt.ArrayLike]) -> Float64Array:
-        """Compute the gains, float64[n], from columns float[n]. Overflow and division by zero give infinity or NaN."""
+        """Compute the gains, float64[n], from columns, float[n]. Overflow and division by zero give infinity or NaN."""
         given = {name: np.asarray(columns[name], np.float64) for name in self.columns}
         with np.errstate(all="ignore"):
             found = self._value(given)
@@ -102,7 +102,7 @@ class GainExpression:
 
 
 class _Reader:
-    """Translate an expression into nested functions."""
+    """Translator from an expression to nested functions."""
 
     def __init__(self, text: str) -> None:
         self._text, self._bytes = text, text.encode(errors="replace")
@@ -177,14 +177,14 @@ _WORDS = dict.fromkeys(("exponential", "exp", "exp2"), "exponential") | dict.fro
 
 
 def expression_of(gain: Any) -> GainExpression | None:
-    """Return the parsed expression if a gain is one, such as "0.7*label + 0.3*log1p(margin)"; otherwise None."""
+    """Return the parsed expression if the gain is one, such as "0.7*label + 0.3*log1p(margin)", or None otherwise."""
     if not isinstance(gain, str) or not gain.strip() or _word_or_table(gain) is not None:
         return None
     return GainExpression.parse(gain)
 
 
 def rule_of(gain: Any) -> str | tuple[float, ...]:
-    """Return `parse_gain`, or "linear" for an expression, whose values replace the labels of a data set."""
+    """Return the result of `parse_gain`, or "linear" for an expression, whose values replace a data set's labels."""
     return parse_gain(gain) if expression_of(gain) is None else "linear"
 
 
@@ -201,8 +201,8 @@ def _word_or_table(gain: Any) -> str | tuple[float, ...] | None:
 def parse_gain(gain: Any) -> str | tuple[float, ...]:
     """Parse `"exponential"` (2^label - 1), `"linear"` (the label itself), or a table.
 
-    A table is a sequence of finite numbers >= 0 that never decrease, or text such as "0,1,3,7": the gains of the labels
-    0, 1, 2, ... Anything else raises `ParameterError`.
+    A table contains the gains for the labels 0, 1, 2, ..., as a sequence of finite numbers >= 0 that never decrease, or
+    as text such as "0,1,3,7". Anything else raises `ParameterError`.
     """
     rule = _word_or_table(gain)
     if rule is None:
@@ -220,10 +220,10 @@ def parse_gain(gain: Any) -> str | tuple[float, ...]:
 
 
 def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float64Array:
-    """Compute the gain of each document, float64[N], finite and >= 0; see `parse_gain`.
+    """Compute the gain of each document, float64[N], which is finite and >= 0; see `parse_gain`.
 
     Raises:
-        RowError: a label is not finite, negative, too large for 2^label, or outside the table.
+        RowError: if a label is not finite, negative, too large for 2^label, or not in the table.
     """
     rule, y = parse_gain(gain), np.asarray(labels, dtype=np.float64)
 
@@ -253,9 +253,9 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
 
 
 def label_map_from_zero(labels: npt.ArrayLike) -> str:
-    """Return a label map, as text, that shifts the lowest label to 0; "" for more than 32 labels.
+    """Return a label map, as text, that shifts the lowest label to 0, or "" if there are more than 32 labels.
 
-    If -1 is the only negative label, it means "not judged", and the other labels stay.
+    If -1 is the only negative label, it means "not judged", and the other labels are kept.
     """
     grades = np.unique(labels)
     if grades[0] == -1 and np.all(grades[1:] >= 0):
@@ -264,7 +264,7 @@ def label_map_from_zero(labels: npt.ArrayLike) -> str:
 
 
 def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Float64Array:
-    """Return `gains_from_labels` times the document weights, if any: float64[N]."""
+    """Return `gains_from_labels` multiplied by the document weights, if any, float64[N]."""
     with queries.naming_rows():
         gains = gains_from_labels(labels, gain)
     if queries.document_weights is None:
@@ -278,7 +278,7 @@ def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Fl
 
 
 def above_least(gains: Float64Array, queries: QueryIndex) -> Float64Array:
-    """Return the gain of each document minus the smallest gain of its query, float64[N]."""
+    """Return the gain of each document minus the smallest gain in its query, float64[N]."""
     # Append a sentinel, so that `reduceat` accepts the start of an empty last query.
     least = np.minimum.reduceat(np.append(gains, np.inf), queries.ptr[:-1])
     return np.asarray(gains - np.repeat(least, queries.sizes), dtype=np.float64)
@@ -293,7 +293,7 @@ CHOICES = {
     "ap_divisor": ("relevant", "reachable"),
     "short_lists": ("pad", "clip", "letor"),
 }
-"""Allowed words of each convention."""
+"""Allowed values of each convention."""
 
 
 @dataclass(frozen=True)
@@ -301,28 +301,28 @@ class Conventions:
     """Choices that the definition of a metric leaves open.
 
     Args:
-        gain: gain of a label: "exponential" (2^label - 1), "linear", or a table.
-        discount: weight of rank r in DCG and NDCG: "log2(1+r)" is 1 / log2(1 + r), the usual one. "log2(r)" is
-            1 / log2(max(2, r)), the original of Järvelin and Kekäläinen (2002), with equal weights for ranks 1 and 2.
-        ties: order of documents with equal scores. "expected" takes the mean over all orders, in closed form. "input"
-            keeps the row order. "pessimistic" and "optimistic" put the worst or the best first. "docno" sorts by
-            document name, descending, as trec_eval does, and needs the names.
-        score_type: type in which scores are compared: "float64", or "float32", where close scores tie.
-        empty: value of a query without a relevant document. "exclude" leaves it out of the mean and reports the count.
-            "one" and "zero" assign that value. "one" applies to the metrics that are 0/0 there (NDCG, MAP, recall); the
-            others (DCG, precision, MRR, ERR) are 0 by their formula.
-        empty_of: exceptions to `empty` for single metrics, as pairs: (("map", "zero"),).
+        gain: gain for each label, which is "exponential" (2^label - 1), "linear", or a table.
+        discount: weight of rank r in DCG and NDCG. "log2(1+r)" means 1 / log2(1 + r), which is usual. "log2(r)" means 1
+            / log2(max(2, r)), as proposed by Järvelin and Kekäläinen (2002), with equal weights for ranks 1 and 2.
+        ties: order of documents with equal scores. "expected" computes the mean over all orders, in closed form.
+            "input" keeps the row order. "pessimistic" and "optimistic" put the worst or the best documents first.
+            "docno" sorts by document name in descending order, as trec_eval does, and requires names.
+        score_type: type in which scores are compared, which is "float64", or "float32", in which close scores are tied.
+        empty: value for a query without a relevant document. "exclude" excludes the query from the mean and reports the
+            count. "one" and "zero" assign that value. "one" applies to metrics that would be 0/0 (NDCG, MAP, recall).
+            The other metrics (DCG, precision, MRR, ERR) are 0 by their formula.
+        empty_of: exceptions to `empty` for single metrics, as pairs such as (("map", "zero"),).
         single: whether to "count" or "exclude" queries with one document.
-        relevant_from: smallest relevant label for MAP, precision, recall and MRR; None for every label above 0.
-        ap_divisor: divisor of average precision at k: the number of "relevant" documents, or the "reachable" number
-            min(relevant, k).
-        short_lists: treatment of lists of n < k documents at cut-off k. "pad" adds irrelevant documents, so precision
+        relevant_from: smallest relevant label for MAP, precision, recall and MRR; None means all labels above 0.
+        ap_divisor: divisor in average precision at k, which is the number of "relevant" documents, or the "reachable"
+            number min(relevant, k).
+        short_lists: treatment of lists with n < k documents at cut-off k. "pad" adds irrelevant documents, so precision
             is divided by k. "clip" divides precision by n. "letor" is "pad" for precision and sets NDCG to 0.
-        max_grade: largest grade of ERR, whose user stops at a document with probability gain(label) /
-            (gain(max_grade) + 1). None uses the largest label of the data. With 0, the gains are the probabilities.
+        max_grade: largest grade in ERR, where the user stops at a document with probability gain(label) /
+            (gain(max_grade) + 1). None means the largest label in the data. With 0, the gains are the probabilities.
 
     Raises:
-        ParameterError: a value is not allowed.
+        ParameterError: if a value is not allowed.
     """
 
     gain: Any = "exponential"
@@ -352,7 +352,7 @@ class Conventions:
             raise ParameterError(f"max_grade={self.max_grade!r} is not a finite number >= 0")
 
     def empty_for(self, metric: str) -> str:
-        """Return `empty` for the metric with this canonical name."""
+        """Return the value of `empty` for the metric with this canonical name."""
         return dict(self.empty_of).get(metric, self.empty)
 
     @classmethod
@@ -360,12 +360,12 @@ class Conventions:
         """Resolve conventions, optionally with another gain.
 
         Args:
-            conventions: conventions, or one of the names lightgbm, xgboost, catboost, sklearn, trec, letor, mslr and
-                default; None means default.
-            gain: gain that replaces the one of the conventions; None keeps it.
+            conventions: a `Conventions`, or one of the names lightgbm, xgboost, catboost, sklearn, trec, letor, mslr
+                and default; None means default.
+            gain: gain that replaces the gain in the conventions; None keeps it.
 
         Raises:
-            ParameterError: the name is unknown. The message lists the known ones.
+            ParameterError: if the name is unknown. The message lists the known names.
         """
         name = "default" if conventions is None else conventions
         if isinstance(name, str) and name.strip().lower() not in PRESETS:
@@ -377,11 +377,11 @@ class Conventions:
 
     @property
     def without_names(self) -> Conventions:
-        """The same conventions without document names: ties "docno" becomes "expected"."""
+        """The same conventions without document names, where "docno" for ties becomes "expected"."""
         return replace(self, ties="expected") if self.ties == "docno" else self
 
     def over(self, labels: Float64Array) -> Conventions:
-        """Set `max_grade` to the largest label if it is None, for use on parts of the data."""
+        """Set `max_grade` to the largest label if it is None, so that it is the same for all parts of the data."""
         return self if self.max_grade is not None or not labels.size else replace(self, max_grade=float(labels.max()))
 
     def describe(self) -> str:

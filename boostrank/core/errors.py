@@ -1,4 +1,4 @@
-"""Errors and warnings."""
+"""Errors and warnings that boostrank raises."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ class BoostrankError(Exception):
     """Base class of all errors that boostrank raises on purpose.
 
     Attributes:
-        exit_code: exit status of the command line: 2 for invalid input or options, 3 for work that failed.
+        exit_code: exit status of the command line, which is 2 for invalid input or options, and 3 for work that failed.
     """
 
     exit_code = 3
 
 
 class InputError(BoostrankError, ValueError):
-    """Error for input of the user that cannot be used."""
+    """Error for user input that cannot be used."""
 
     exit_code = 2
 
 
 class ParameterError(InputError):
-    """Error for a parameter that is unknown, out of range, or contradicts another one."""
+    """Error for a parameter that is unknown, out of range, or contradicts another parameter."""
 
 
 class UnknownParameter(ParameterError):
@@ -39,7 +39,7 @@ class DataError(InputError):
 
 
 class RowError(DataError):
-    """Error for a row, numbered from 0. `QueryIndex.naming_rows` adds the file and line."""
+    """Error for a row, which is numbered from 0. `QueryIndex.naming_rows` adds the file and line."""
 
     def __init__(self, row: int, reason: str) -> None:
         self.row, self.reason = int(row), reason
@@ -53,10 +53,10 @@ class FileFormatError(DataError):
     """Error for a file that cannot be parsed.
 
     Args:
-        reason: fault, with the offending token, and its remedy.
-        file: path as the user typed it.
-        line: line number from 1, or 0 for the whole file.
-        column: byte column from 1, or 0 for the whole line.
+        reason: the fault, with the offending token and the remedy.
+        file: path of the file, as typed by the user.
+        line: line number, starting from 1, or 0 for the whole file.
+        column: column in bytes, starting from 1, or 0 for the whole line.
     """
 
     def __init__(self, reason: str, *, file: str, line: int = 0, column: int = 0) -> None:
@@ -80,7 +80,7 @@ class TrainingError(BoostrankError, RuntimeError):
     """Error for a training that cannot continue, such as a broken gradient or a failed write.
 
     Attributes:
-        model: `RankingModel` of the rounds before a broken gradient; None if there are none.
+        model: `RankingModel` with the rounds before a broken gradient; None if there are no such rounds.
     """
 
     model: Any = None
@@ -93,7 +93,7 @@ class NothingToLearn(TrainingError):
 
 
 class WorkerLost(TrainingError):
-    """Error for a worker of a distributed training that died or stopped responding."""
+    """Error for a worker that died or stopped responding in distributed training."""
 
     exit_code = 4
 
@@ -103,13 +103,13 @@ class TrainingWarning(UserWarning):
 
 
 class MissingDependency(BoostrankError, ImportError):
-    """Error for an optional package that is needed and not installed."""
+    """Error for an optional package that is required but not installed."""
 
     exit_code = 2
 
 
 def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn like `warnings.warn`, pointing at the first stack frame outside boostrank."""
+    """Issue a warning like `warnings.warn`, with the location of the first stack frame outside boostrank."""
     level, frame = 1, sys._getframe(0)
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "boostrank":
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
@@ -117,7 +117,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 def did_you_mean(name: str, candidates: Iterable[str], *, list_all: bool = True) -> str:
-    """Return `" Did you mean 'sigma'? Known: alpha, sigma."` to append to an unknown-name message."""
+    """Return text for messages on unknown names, such as `" Did you mean 'sigma'? Known: alpha, sigma."`."""
     known = sorted(candidates)
     close = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""

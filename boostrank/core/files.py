@@ -1,8 +1,8 @@
-"""Atomic writes, bounded reads, file locks, and recognition of files of other kinds.
+"""Atomic writes, bounded reads, file locks, and recognition of unsupported file types.
 
-Locks use `flock`, which the kernel releases when a process ends, on all machines that share the file system unless it
-was mounted with local locks. A lock reserves an output for one run and distinguishes the files of a live run from
-leftovers of a killed one. (`filelock` locks neither folders nor open descriptors.)
+Locks use `flock`, which the kernel releases when a process ends. They work across all machines that share the file
+system, unless it was mounted with local locks. A lock reserves an output for one run, and distinguishes the files of a
+running process from those left by a killed process. (`filelock` can lock neither folders nor open descriptors.)
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NO_FOLLOWING = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | ge
 def try_lock(descriptor: int) -> bool | None:
     """Lock an open file or folder until it is closed, and return False if another descriptor holds the lock.
 
-    Return None where locks are not supported (Windows, some network file systems).
+    Return None if locks are not supported (Windows, some network file systems).
     """
     if fcntl is None:
         return None
@@ -55,7 +55,7 @@ def mark_alive(descriptor: int, path: str) -> bool:
 
 
 def remove_if_dead(path: str) -> None:
-    """Remove a marked file or folder if the process that marked it has certainly ended."""
+    """Remove a marked file or folder if the process that marked it has definitely ended."""
     is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
     if fcntl is None:
         if not is_folder:
@@ -77,7 +77,7 @@ def leads_to(path: str, descriptor: int) -> bool:
 
 
 def lock_path(path: str | PathLike[str]) -> str:
-    """Return the path of the hidden lock file that `reserved` uses for an output."""
+    """Return the path of the hidden lock file that `reserved` uses for an output file."""
     folder, name = os.path.split(os.path.realpath(path))
     if len(os.fsencode(name)) > _LONGEST_NAME:  # leave room for prefix and suffix
         name = f"{name[:30]}.{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}"
@@ -88,8 +88,8 @@ def lock_path(path: str | PathLike[str]) -> str:
 def reserved(path: str | PathLike[str]) -> Iterator[None]:
     """Reserve the file at `path` for this run while the block runs.
 
-    The lock is on a hidden file `.NAME.lock` in the same folder. A lock file that a killed run left reserves nothing.
-    If another run holds the lock, raise `InputError`. Where files cannot be locked, warn and continue.
+    The hidden file `.NAME.lock` in the same folder is locked. A lock file left by a killed run has no effect. If
+    another run has the lock, raise `InputError`. If files cannot be locked, warn and continue.
     """
     lock_file = lock_path(path)
     try:
@@ -122,7 +122,7 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
 
 
 def _locked(lock_file: str) -> int | None:
-    """Open and lock the lock file; return None where files cannot be locked."""
+    """Open and lock the lock file, or return None if files cannot be locked."""
     while True:
         try:
             try:
@@ -149,15 +149,15 @@ AnyPath = str | PathLike[str]
 
 _RECORD = ".meta.json"
 SIDECARS = (".query", ".group", ".weight", _RECORD)
-"""Suffixes of sidecar files that are read together with a file."""
+"""Suffixes of the sidecar files that are read together with a file."""
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 LONGEST_LINE = 1 << 16
-"""Characters; a longer line means that the file is of another kind."""
+"""Maximum number of characters in a line. A longer line means that the file has a different type."""
 _MOST_OF_A_STREAM = 1 << 28
 
 
 def sidecar_paths(path: str, endings: Iterable[str] = SIDECARS) -> list[str]:
-    """Return the possible sidecar paths of a file; those of `data.txt.gz` include those of `data.txt`."""
+    """Return the possible sidecar paths for a file. For `data.txt.gz`, they include the paths for `data.txt`."""
     stems = [path, *(path.removesuffix(packed) for packed in _PACKED if path.endswith(packed))]
     return [stem + ending for stem in stems for ending in endings]
 
@@ -168,7 +168,7 @@ def record_path(path: AnyPath) -> str:
 
 
 def read_text(path: AnyPath, *, errors: str = "strict") -> str:
-    r"""Read a sidecar file as UTF-8 text, without a byte order mark and with "\n" as line ends."""
+    r"""Read a sidecar file as UTF-8 text, without a byte order mark and with "\n" as line endings."""
     try:
         text = read_whole(path).decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
@@ -177,7 +177,7 @@ def read_text(path: AnyPath, *, errors: str = "strict") -> str:
 
 
 def read_whole(path: AnyPath) -> bytes:
-    """Read a sidecar file, or a pipe or device up to a limit, because it may be endless."""
+    """Read a sidecar file. Pipes and devices are read up to a limit, because they may be endless."""
     try:
         with open(path, "rb") as file:
             ends = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
@@ -191,7 +191,7 @@ def read_whole(path: AnyPath) -> bytes:
 
 
 def write_atomically(path: AnyPath, data: bytes, *, streams: bool = False) -> None:
-    """Replace the file at `path` by `data`, as `replacing` does. Readers never see a part of it."""
+    """Replace the file at `path` with `data`, as `replacing` does. Readers never see partial data."""
     with replacing(path, streams=streams) as descriptor:
         write_all(descriptor, data)
 
@@ -201,15 +201,15 @@ def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
     """Yield a file descriptor whose content replaces the file at `path` when the block ends.
 
     The data are written to a temporary file in the same folder, which is synced and renamed to `path`. A symbolic link
-    stays and its target is replaced. The permissions of an existing file are kept.
+    is kept, and its target is replaced. An existing file's permissions are kept.
 
     Args:
-        streams: write directly to a pipe or a device (`/dev/stdout`) instead of refusing it.
+        streams: whether to write directly to a pipe or a device (`/dev/stdout`) instead of refusing it.
 
     Raises:
-        TrainingError: the block or a step failed (disk full, no permission, ...). The old file is unchanged, unless the
-            message says that only the final sync of the folder failed.
-        BrokenPipeError: the reader closed the pipe.
+        TrainingError: if the block or a step failed (disk full, no permission, ...). The old file is unchanged, unless
+            the message says that only the final sync of the folder failed.
+        BrokenPipeError: if the reader closed the pipe.
     """
     if streams and _is_stream(path):
         with _failing_as_training_error(path, "a part may have been written"):
@@ -254,7 +254,7 @@ def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
 
 
 def check_writable(path: AnyPath, *, streams: bool = False) -> None:
-    """Remove leftovers of killed processes, and raise `InputError` if `replacing` could not write to `path`."""
+    """Remove files left by killed processes, and raise `InputError` if `replacing` could not write to `path`."""
     if streams and _is_stream(path):
         if not os.access(path, os.W_OK):
             raise InputError(f"{os.fspath(path)}: cannot be written: {os.strerror(errno.EACCES)}")
@@ -288,7 +288,7 @@ def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
 
 
 def check_appendable(path: AnyPath, taken: Sequence[AnyPath]) -> None:
-    """Raise `InputError` if a file cannot be appended to or is one of `taken`. Create it if it does not exist."""
+    """Raise `InputError` if a file cannot be appended to or is one of `taken`. Create the file if it does not exist."""
     if any(os.path.realpath(path) == os.path.realpath(other) for other in taken):
         raise InputError(f"{os.fspath(path)}: is already read or written by this command: choose another file")
     try:
@@ -337,7 +337,7 @@ def _mode_of_regular_file(target: str) -> int | None:
 
 
 def _create_temporary(target: str) -> tuple[int, str]:
-    """Create a temporary file in the target's folder, with default permissions (mkstemp's are private)."""
+    """Create a temporary file in the target's folder with default permissions (those of mkstemp are private)."""
     folder, name = os.path.split(target)
     while True:
         temporary = os.path.join(folder, f".{_stem(name)}.{secrets.token_hex(6)}.tmp")
@@ -416,6 +416,6 @@ _KINDS = (
 
 
 def foreign_kind(beginning: bytes) -> str | None:
-    """Return the kind of a file and a remedy, from its first 300 bytes or more; None if it is not recognised."""
+    """Return a file's type and a remedy, given at least its first 300 bytes, or None if it is not recognised."""
     head = beginning[:1000].removeprefix(b"\xef\xbb\xbf")
     return next((kind for pattern, kind in _KINDS if re.match(pattern, head)), None)

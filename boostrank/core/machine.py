@@ -1,4 +1,4 @@
-"""Threads and memory of the process, fast imports, standard streams, and Ctrl-C."""
+"""Threads and memory of the process, fast imports, standard streams, and handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from typing import Any
 from boostrank.core.errors import ParameterError, TrainingError
 
 MOST_THREADS = 1024
-"""Limit on machines with fewer cores. OpenMP aborts the process if it cannot start all threads."""
+"""Maximum number of threads on machines with fewer cores. OpenMP aborts the process if it cannot start all threads."""
 # OpenMP threads spin by default while they wait. On a busy machine, a spinning thread takes the core of the thread
 # that it waits for (times: experiments/bench_scale).
 _WAIT_POLICY = "passive"
@@ -36,7 +36,7 @@ def available_threads() -> int:
 
 
 def resolve_threads(threads: int | None) -> int:
-    """Return the number of threads, where None and numbers below 1 mean all available cores."""
+    """Return the number of threads, where None and numbers below 1 mean every available core."""
     return available_threads() if threads is None or threads < 1 else _checked(threads, "num_threads")
 
 
@@ -48,7 +48,7 @@ def _checked(threads: int, name: str) -> int:
 
 
 def openmp_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables to set before OpenMP is loaded. Variables set by the user are kept."""
+    """Return the environment variables to set before OpenMP is loaded. Variables set by the user are kept."""
     given = os.environ if environment is None else environment
     settings: dict[str, str] = {}
     if not any(name in given for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
@@ -66,9 +66,9 @@ def _allowed_cores() -> int:
 
 
 def free_memory(root: Path = Path("/")) -> float:
-    """Return the available memory in bytes, of the system or within the limits of our control groups.
+    """Return the memory in bytes that is available in the system or within the process's control groups.
 
-    The reclaimable page cache counts as free. If the available memory is unknown, return all memory, or infinity.
+    The reclaimable page cache is included. If the available memory is unknown, return the total memory or infinity.
     """
     free, system = math.inf, _table(root / "proc/meminfo")
     if "MemAvailable:" in system:
@@ -89,7 +89,7 @@ def free_memory(root: Path = Path("/")) -> float:
 
 
 def _quota(root: Path) -> float:
-    """Return the CPU quota of our control groups in cores; infinity without a limit."""
+    """Return the CPU quota of the process's control groups in cores, or infinity if there is no limit."""
     cores = math.inf
     for group in _groups(root, "cpu"):
         numbers = _numbers(group, "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
@@ -99,9 +99,9 @@ def _quota(root: Path) -> float:
 
 
 def _groups(root: Path, controller: str) -> list[Path]:
-    """Return the folders of our control groups (versions 1 and 2) and their ancestors, whose limits apply as well.
+    """Return the folders of our control groups (versions 1 and 2) and their ancestors, whose limits also apply.
 
-    Inside a container, the kernel often gives the path on the host; the container's group is then mounted at the top.
+    In a container, the kernel often gives the path on the host, while the container's group is mounted at the top.
     """
     try:
         lines = (root / "proc/self/cgroup").read_text()
@@ -116,7 +116,7 @@ def _groups(root: Path, controller: str) -> list[Path]:
 
 
 def _numbers(group: Path, *names: str) -> list[int]:
-    """Return the numbers in files of a control group, without files that are missing or contain "max"."""
+    """Return the numbers in control group files, except for files that are missing or contain "max"."""
     found = []
     for name in names:
         with contextlib.suppress(OSError, ValueError):
@@ -133,7 +133,7 @@ def _table(path: Path) -> dict[str, int]:
 
 
 def return_memory() -> None:
-    """Return freed memory to the system, where the C library supports it (glibc)."""
+    """Return freed memory to the system if the C library supports this (glibc)."""
     import ctypes  # imported here to save 5 ms in `--help`
 
     # CDLL(None) fails on Windows; C libraries other than glibc have no malloc_trim.
@@ -142,12 +142,12 @@ def return_memory() -> None:
 
 
 own_process = False
-"""True in the process of the command line, which sets it at start-up."""
+"""Whether this is the process of the command line, which sets this variable at start-up."""
 
 
 @contextmanager
 def without(*packages: str) -> Iterator[None]:
-    """Treat packages that are not imported yet as not installed, for modules that are imported in the block."""
+    """For modules that are imported in the block, treat packages that are not imported yet as not installed."""
     absent = [name for name in packages if own_process and name not in sys.modules]
     for name in absent:
         sys.modules[name] = None  # type: ignore[assignment]  # makes `import name` fail at once
@@ -160,11 +160,11 @@ def without(*packages: str) -> Iterator[None]:
 
 @contextmanager
 def uncollected(*, freeze: bool = False) -> Iterator[None]:
-    """Disable the garbage collector in the block, for imports and compilation, which make many objects and no garbage.
+    """Disable the garbage collector in the block, for imports and compilation, which create objects but no garbage.
 
     Args:
-        freeze: exclude all objects from later collections, in the process of the command line, where scanning imported
-            modules takes a third of the time of a short command. Cycles created in the block are never freed.
+        freeze: whether to exclude all objects from later collections in the process of the command line, where scanning
+            imported modules takes a third of a short command's time. Cycles created in the block are never freed.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -179,14 +179,14 @@ def uncollected(*, freeze: bool = False) -> Iterator[None]:
 
 _INTERRUPTED = 130
 ONE_PRESS_SECONDS = 0.3
-"""Time within which signals count as one key press: wrappers such as `uv run` repeat the terminal's signal."""
+"""Time within which signals are treated as one key press, as wrappers such as `uv run` repeat the terminal's signal."""
 _PATIENCE = 2.0  # seconds until an unhandled Ctrl-C is reported, and until the process exits without waiting
 _heard = threading.Event()  # set once Python code has handled Ctrl-C
 _IMPORTING = "<frozen importlib._bootstrap>"
 
 
 def stop_quietly() -> None:
-    """Exit at once on Ctrl-C during an import, which may swallow `KeyboardInterrupt`; raise it as usual elsewhere."""
+    """Exit at once on Ctrl-C during an import, which may suppress `KeyboardInterrupt`. Raise it as usual elsewhere."""
 
     def interrupted(number: int, frame: Any) -> None:
         _heard.set()
@@ -203,9 +203,9 @@ def stop_quietly() -> None:
 
 
 def hear_signals(hear: Callable[[int], None]) -> Callable[[], None]:
-    """Call `hear` with the number of each signal in a thread, and return a function that stops the thread.
+    """Call `hear` with each signal's number in a thread, and return a function that stops the thread.
 
-    Python runs signal handlers between bytecodes, and compiled code can take minutes. The wake-up file descriptor
+    Python runs signal handlers between bytecodes, and compiled code can run for minutes. The wake-up file descriptor
     receives signals at once.
     """
     reader, writer = os.pipe()
@@ -228,7 +228,7 @@ def hear_signals(hear: Callable[[int], None]) -> Callable[[], None]:
 
 
 def leave_at_second_press() -> None:
-    """Exit at once on a second Ctrl-C; print a line if Python has not handled the first one."""
+    """Exit at once on a second Ctrl-C. Print a line if Python has not handled the first Ctrl-C."""
     pressed: list[float] = []
 
     def say_that_it_stops() -> None:
@@ -255,7 +255,7 @@ def _soon(work: Callable[..., object], *arguments: Any) -> None:
 
 
 def leave_soon(status: int) -> None:
-    """Exit with this status after two seconds, if the interpreter still waits for threads then."""
+    """Exit with this status after two seconds if the interpreter is still waiting for threads."""
     _soon(os._exit, status)
 
 
@@ -266,10 +266,10 @@ def _say(words: str) -> None:
 
 
 def take_over_streams() -> None:
-    """Prepare the standard streams of a command.
+    """Prepare the standard streams for a command.
 
-    The next file opened would reuse a closed descriptor 0, 1 or 2, and messages would be written into that file. As in
-    gnulib's `stdopen`, open it in the wrong direction, so reading and writing still fail.
+    The next file to be opened would reuse a closed descriptor 0, 1 or 2, and messages would be written to that file. As
+    in gnulib's `stdopen`, open the descriptor in the wrong direction, so that reading and writing still fail.
     """
     for descriptor, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
         try:
@@ -283,7 +283,7 @@ def take_over_streams() -> None:
 
 
 class Results(io.FileIO):
-    """Standard output whose write errors name the stream."""
+    """Standard output with write errors that name the stream."""
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]
         try:
@@ -306,7 +306,7 @@ class Messages(io.FileIO):
 
 
 def _text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
-    """Wrap a byte stream as text, with the settings of the stream that it replaces, or None if that was closed."""
+    """Wrap a byte stream as text, with the settings of the stream that it replaces (None if that stream was closed)."""
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         getattr(before, "encoding", "utf-8"),

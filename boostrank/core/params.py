@@ -1,4 +1,4 @@
-"""Parameters of objectives, and registries. Options of commands and of `boostrank.train` are in `boostrank.options`."""
+"""Objective parameters, and registries. For options of commands and of `boostrank.train`, see `boostrank.options`."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0"
 
 @dataclass(frozen=True)
 class Param:
-    """Declaration of a parameter, used for validation, help, documentation and tuning.
+    """Declaration of a parameter, which is used for validation, help texts, documentation and tuning.
 
     Args:
-        default: default value, whose type (float, int, bool, str) is the type of the parameter.
+        default: default value, whose type (float, int, bool, str) is the parameter's type.
         help: description in one sentence.
-        low, high: closed bounds; `open_low` excludes the lower one.
-        log: whether to search on a log scale when tuning.
-        schedulable: whether a `Schedule` may change the value with the round.
+        low, high: inclusive bounds. `open_low` excludes the lower bound.
+        log: whether to use a log scale in tuning.
+        schedulable: whether a `Schedule` may change the value between rounds.
         unit: "score", "score^2", "rank" or "rounds"; empty for a pure number.
-        choices: allowed words of a str parameter. Kernels receive the position.
-        levels: words for numbers of a float parameter (`train_discount`: "log", "linear").
-        aliases: other accepted names.
+        choices: allowed values of a str parameter. Kernels receive the position of the value.
+        levels: names for values of a float parameter (`train_discount`: "log", "linear").
+        aliases: other names that are accepted.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Param:
 
     @property
     def kind(self) -> str:
-        """Type of the parameter: "switch", "choice", "integer" or "number"."""
+        """Type of the parameter, which is "switch", "choice", "integer" or "number"."""
         if isinstance(self.default, bool):
             return "switch"
         if isinstance(self.default, str):
@@ -58,7 +58,7 @@ class Param:
 
     @property
     def range(self) -> str:
-        """Allowed values as text: "softplus | tangent", "> 0", "0 to 1"."""
+        """Allowed values as text, such as "softplus | tangent", "> 0" or "0 to 1"."""
         if self.kind == "choice":
             return " | ".join(self.choices)
         if self.kind == "switch":
@@ -75,10 +75,10 @@ class Param:
         return f"{words} | {bounds}" if words else bounds
 
     def parse(self, value: Any) -> Value:
-        """Convert a value to the type of the parameter.
+        """Convert a value to the parameter's type.
 
         Raises:
-            ParameterError: the value has another type or is out of range. The message gives the allowed range.
+            ParameterError: if the value has another type or is out of range. The message gives the allowed range.
         """
         if self.kind in ("switch", "choice"):
             words: Mapping[str, Value] = _SWITCH if self.kind == "switch" else {one: one for one in self.choices}
@@ -104,7 +104,7 @@ class Param:
         return int(number) if self.kind == "integer" else number
 
     def encode(self, value: Value) -> float:
-        """Encode a value for a kernel: a choice as its position, a switch as 0 or 1."""
+        """Encode a value for a kernel, which means a choice as its position and a switch as 0 or 1."""
         return float(self.choices.index(value)) if isinstance(value, str) else float(value)
 
 
@@ -115,7 +115,7 @@ def find_param(name: str, params: Iterable[Param]) -> Param | None:
 
 
 def resolve_params(params: tuple[Param, ...], given: Mapping[str, Any], *, owner: str) -> dict[str, Any]:
-    """Map canonical names to the given values, and raise `ParameterError` for unknown or repeated names."""
+    """Map canonical names to the given values, or raise `ParameterError` for unknown or repeated names."""
     resolved: dict[str, Any] = {}
     typed: dict[str, str] = {}
     for name, value in given.items():
@@ -130,7 +130,7 @@ def resolve_params(params: tuple[Param, ...], given: Mapping[str, Any], *, owner
 
 
 def plain_name(name: str) -> str:
-    """Normalise a name for comparison: lower case, without dashes, underscores or blanks."""
+    """Normalise a name for comparisons to lower case without dashes, underscores or blanks."""
     return name.lower().replace("-", "").replace("_", "").replace(" ", "")
 
 
@@ -140,13 +140,13 @@ T = TypeVar("T", bound=Any)
 class Registry(Generic[T]):
     """Collection of the `SPEC` (or `SPECS`) of each module of a package, by `name` and `aliases`.
 
-    Modules are imported at the first look-up, in alphabetical order. Names are compared without dashes, underscores and
-    case. Modules whose name starts with an underscore are skipped.
+    Modules are imported in alphabetical order at the first look-up. Dashes, underscores and case are ignored when names
+    are compared. Modules whose name starts with an underscore are skipped.
 
     Args:
-        what: noun for the members in messages ("objective").
-        within: module of a subpackage that defines `SPEC`; "" for its `__init__`.
-        instead: words that are not members -> suggested members.
+        what: noun for a member in messages, such as "objective".
+        within: module in each subpackage that defines `SPEC`; "" for its `__init__`.
+        instead: mapping from names that are not members to the members to suggest.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Registry(Generic[T]):
         ]
 
     def add(self, spec: T) -> None:
-        """Add a member from outside of the package."""
+        """Add a member from outside the package."""
         self._added[spec.name] = spec
 
     def __iter__(self) -> Iterator[T]:
@@ -183,7 +183,7 @@ class Registry(Generic[T]):
         return [spec.name for spec in self]
 
     def get(self, name: str) -> T:
-        """Return the member with this name or alias, or raise `ParameterError` with the nearest name and the list."""
+        """Return the member with this name or alias, or raise `ParameterError` with the closest name and all names."""
         wanted = plain_name(name)
         for spec in self:
             if wanted in map(plain_name, (spec.name, *spec.aliases)):

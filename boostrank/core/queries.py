@@ -17,22 +17,22 @@ from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Float64Array, Int64Array, pandas_index
 
 Places = Callable[[int], tuple[str, int]]
-"""Function from a row to its source: (file, line), (description, 0), or ("", row before reordering)."""
+"""Function that returns the source of a row as (file, line), (description, 0), or ("", row before reordering)."""
 
 
 @dataclass(frozen=True, eq=False)
 class QueryIndex:
-    """Index of the rows of each query: query q has the rows ptr[q] to ptr[q+1].
+    """An index of the rows in each query, where query q consists of the rows from ptr[q] to ptr[q+1].
 
     Args:
         ptr: int64[Q+1], non-decreasing, ptr[0] = 0.
-        qid: int64[Q] or object[Q] of str, distinct query ids.
-        weights: float64[Q], positive; None for equal weights.
-        k: int64[Q], cut-off rank of each query's objective (0: the whole list); None for the objective's own.
-        document_weights: float64[N], at least 0; None for equal weights. Each objective defines their effect
-            (`ObjectiveSpec.document_weights`).
-        places: source of each row, for messages; None if unknown.
-        words: object[Q], text of each query, "" if unknown; None if all are unknown or the ids are the text.
+        qid: int64[Q] or object[Q] of str, the distinct query ids.
+        weights: float64[Q], positive query weights; None for equal weights.
+        k: int64[Q], the objective's cut-off rank for each query (0: the whole list); None for the objective's default.
+        document_weights: float64[N], document weights of at least 0; None for equal weights. Each objective defines
+            their effect (`ObjectiveSpec.document_weights`).
+        places: source of each row for messages; None if unknown.
+        words: object[Q], text of each query, or "" if unknown; None if all texts are unknown or the ids are the text.
     """
 
     ptr: Int64Array
@@ -85,10 +85,10 @@ class QueryIndex:
 
     @classmethod
     def from_sizes(cls, sizes: Sequence[int] | npt.NDArray[Any], *, weights: npt.ArrayLike | None = None) -> QueryIndex:
-        """Create an index from group sizes in row order, as LightGBM takes them. Query ids count from 0.
+        """Create an index from group sizes in row order, as in LightGBM. Query ids are numbers from 0.
 
         Raises:
-            DataError: a size is not a positive whole number, or the sizes have an index whose order may not be that of
+            DataError: if a size is not a positive whole number, or the sizes have an index whose order may differ from
                 the rows.
         """
         index = pandas_index(sizes)
@@ -113,10 +113,10 @@ class QueryIndex:
 
     @classmethod
     def from_ids(cls, ids: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> QueryIndex:
-        """Create an index from one query id per row. The rows of a query must be contiguous.
+        """Create an index from one query id per row. Each query's rows must be contiguous.
 
         Raises:
-            DataError: an id is missing, or reappears after another query.
+            DataError: if an id is missing, or reappears after another query.
         """
         given = checked_ids(ids)
         starts = np.flatnonzero(np.concatenate([np.ones(min(1, given.size), bool), given[1:] != given[:-1]]))
@@ -145,10 +145,10 @@ class QueryIndex:
 
     @classmethod
     def of(cls, given: QueryIndex | npt.ArrayLike, documents: int) -> QueryIndex:
-        """Create an index from query ids (one per row) or group sizes, distinguished by their number.
+        """Create an index from query ids (one per row) or group sizes, which are distinguished by their number.
 
         Raises:
-            DataError: as `from_ids` and `from_sizes`, or neither or both fit the number of documents.
+            DataError: as in `from_ids` and `from_sizes`, or if neither or both match the number of documents.
         """
         if isinstance(given, QueryIndex):
             return given
@@ -178,17 +178,17 @@ class QueryIndex:
 
     @property
     def sizes(self) -> Int64Array:
-        """Documents per query, int64[Q]."""
+        """Number of documents in each query, int64[Q]."""
         return np.diff(self.ptr)
 
     @property
     def longest(self) -> int:
-        """Size of the longest query; 0 without queries."""
+        """Size of the longest query, or 0 if there are no queries."""
         return int(self.sizes.max()) if len(self) else 0
 
     @property
     def each_weight(self) -> Float64Array:
-        """Query weights, float64[Q]; 1 where none are given."""
+        """Query weights, float64[Q], which are 1 if no weights were given."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
     def row_ids(self) -> npt.NDArray[Any]:
@@ -196,15 +196,15 @@ class QueryIndex:
         return np.repeat(self.qid, self.sizes)
 
     def of_rows(self) -> Int64Array:
-        """Return the query (position, not id) of every row, int64[N]."""
+        """Return the query of every row by position (not id), int64[N]."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
     def of_row(self, row: int) -> int:
-        """Return the query (position, not id) of a row."""
+        """Return the query of a row by position (not id)."""
         return int(np.searchsorted(self.ptr, row, side="right") - 1)
 
     def shown(self, query: int) -> str:
-        """Return the id of a query (by position) with its text, such as `7: red shoe`."""
+        """Return the id of the query at a position with its text, such as `7: red shoe`."""
         words = "" if self.words is None else f": {self.words[query]}"
         return f"{self.qid[query]}{words}".removesuffix(": ")
 
@@ -218,21 +218,21 @@ class QueryIndex:
 
     @contextlib.contextmanager
     def naming_rows(self) -> Iterator[None]:
-        """Convert a `RowError` raised in the block with `row_error`."""
+        """Convert a `RowError` that is raised in the block with `row_error`."""
         try:
             yield
         except RowError as error:
             raise self.row_error(error.row, error.reason) from None
 
     def ranks(self, scores: npt.ArrayLike) -> Int64Array:
-        """Rank the documents of each query, int64[N]: 1 is best, ties keep the row order."""
+        """Rank the documents in each query, int64[N], where 1 is best and ties keep the row order."""
         order = np.lexsort((-np.asarray(scores, dtype=np.float64), self.of_rows()))
         ranks = np.empty(order.size, np.int64)
         ranks[order] = np.arange(order.size) - np.repeat(self.ptr[:-1], self.sizes) + 1
         return ranks
 
     def sample(self, documents: int, seed: int) -> Int64Array:
-        """Sample whole queries with about `documents` documents in total, and return their sorted positions."""
+        """Sample whole queries with about `documents` documents in total, and return the sorted query positions."""
         # Fix the number of queries in advance: stopping at a number of documents would favour short lists.
         count = len(self)
         if documents >= self.n_documents:
@@ -241,13 +241,13 @@ class QueryIndex:
         return np.sort(chosen)
 
     def blocks(self, documents: int) -> list[tuple[int, int]]:
-        """Split the queries into ranges of about `documents` documents and at least one query."""
+        """Split the queries into ranges with about `documents` documents and at least one query each."""
         marks = np.arange(documents, self.n_documents, documents)
         cuts = np.unique(np.concatenate([[0], np.searchsorted(self.ptr, marks), [len(self)]]))
         return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
     def take(self, queries: npt.ArrayLike) -> tuple[QueryIndex, Int64Array]:
-        """Select whole queries in the given order; return their index, and their rows in this one, int64."""
+        """Select whole queries in the given order, and return their index and their row numbers in this one, int64."""
         chosen = np.asarray(queries, dtype=np.int64)
         rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(self.ptr[q], self.ptr[q + 1]) for q in chosen)])
         ptr = np.concatenate([[0], np.cumsum(self.sizes[chosen])]).astype(np.int64)
@@ -260,7 +260,7 @@ class QueryIndex:
 
 @dataclass(frozen=True, eq=False)
 class PlacesOf:
-    """Places of some rows of a table; the numbers of the rows if `places` is None."""
+    """The sources of some rows in a table, which are row numbers if `places` is None."""
 
     places: Places | None
     rows: Int64Array
@@ -271,7 +271,7 @@ class PlacesOf:
 
 
 def _whole(values: Any) -> Int64Array | None:
-    """Convert to int64; return None if a value is not a whole number, or is too large."""
+    """Convert to int64, or return None if a value is not a whole number or is too large."""
     try:
         given = np.asarray(values)
         if given.dtype.kind == "c":
@@ -284,7 +284,7 @@ def _whole(values: Any) -> Int64Array | None:
 
 
 def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Return the query ids of rows, [N], as int64 (uint64 if large) or text, and raise `DataError` for other ids."""
+    """Return the query ids of rows, [N], as int64 (uint64 if large) or text, or raise `DataError` for other ids."""
     # NumPy would turn the numbers of a mixed list into text.
     given = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
     if given.ndim != 1:
@@ -306,7 +306,7 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
 
 
 def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return ids of Python objects as text or int64, or unchanged if int64 is too small."""
+    """Return ids that are Python objects as text or int64, or unchanged if int64 is too small."""
     if set(map(type, given)) == {str}:
         return given
     ids = np.fromiter((_id_of_object(one, row) for row, one in enumerate(given)), object, given.size)

@@ -14,7 +14,7 @@ from boostrank.core.types import Float64Array
 
 RESAMPLES = 2_000
 PAIRED_RESAMPLES = 10_000
-"""Number of bootstrap resamples of a paired difference, and of sign flips for its p-value."""
+"""Number of bootstrap resamples for a paired difference, and number of sign flips for its p-value."""
 # Probability on either side of a 95% interval. The literal 0.025 differs in the last bit and would move the ends.
 _TAIL = (1.0 - 0.95) / 2.0
 # Numbers in one chunk of resamples: a few arrays of 8 MB.
@@ -27,15 +27,15 @@ _NORMAL_FROM = 20_000
 def bootstrap_intervals(
     values: Float64Array, weights: Float64Array, *, resamples: int = RESAMPLES, seed: int = 0
 ) -> tuple[Float64Array, Float64Array]:
-    """Compute the ends, float64[m], of 95% intervals of weighted means by resampling queries with replacement.
+    """Compute the ends, float64[m], of 95% intervals for weighted means by resampling queries with replacement.
 
-    The percentile bootstrap is widened for few queries: the spread of resampled means is too small by
-    sqrt((Q - 1) / Q), and Student's distribution has thicker tails than the normal one ("expanded percentile",
-    T. Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69, 2015). Above 20,000
-    queries, use the normal interval: mean -+ 1.96 standard errors of the weighted mean.
+    The percentile bootstrap is widened for few queries, because the spread of resampled means is too small by sqrt((Q -
+    1) / Q), and Student's distribution has thicker tails than the normal distribution ("expanded percentile", T.
+    Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69, 2015). With more than
+    20,000 queries, use the normal interval, which is mean -+ 1.96 standard errors of the weighted mean.
 
     Args:
-        values: float64[Q, m], finite, Q >= 1. All columns share the resamples.
+        values: float64[Q, m], finite, Q >= 1. All columns share the same resamples.
         weights: float64[Q], positive.
     """
     count = values.shape[0]
@@ -50,7 +50,7 @@ def bootstrap_intervals(
 
 
 def resampled_sums(columns: Float64Array, *, resamples: int, seed: int) -> Float64Array:
-    """Return the sum of each column, float64[Q, m], over queries drawn with replacement: float64[resamples, m]."""
+    """Return the sums of columns, float64[Q, m], over queries drawn with replacement, as float64[resamples, m]."""
     count = columns.shape[0]
     rng = np.random.default_rng(seed)
     found = np.empty((resamples, columns.shape[1]))
@@ -65,7 +65,7 @@ def resampled_sums(columns: Float64Array, *, resamples: int, seed: int) -> Float
 
 
 def expanded_interval(draws: Float64Array, count: int) -> tuple[Float64Array, Float64Array]:
-    """Return the ends of the 95% interval of resampled values along the first axis, widened for few queries."""
+    """Return the ends of the 95% interval for resampled values along the first axis, widened for few queries."""
     tail = _TAIL
     if count > 1:
         tail = float(ndtr(np.sqrt(count / (count - 1.0)) * stdtrit(count - 1.0, tail)))
@@ -75,12 +75,12 @@ def expanded_interval(draws: Float64Array, count: int) -> tuple[Float64Array, Fl
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """Difference between two rankers on the same queries.
+    """The difference between two rankers on the same queries.
 
     Args:
         mean: mean of a - b.
         low, high: ends of the 95% bootstrap interval of the mean.
-        p: two-sided p-value of the hypothesis that a and b are exchangeable in every query.
+        p: two-sided p-value for the hypothesis that a and b are exchangeable in every query.
     """
 
     mean: float
@@ -98,20 +98,20 @@ def paired_difference(
     resamples: int = PAIRED_RESAMPLES,
     seed: int = 0,
 ) -> PairedDifference:
-    """Compute the mean difference of a metric of two rankers over queries, with its interval and p-value.
+    """Compute the mean difference over queries between two rankers in a metric, with its interval and p-value.
 
-    The p-value is that of Fisher's randomisation test: if a and b are exchangeable, every difference could as well have
-    the opposite sign. All 2^Q sign patterns are enumerated if they do not exceed `resamples`. Otherwise patterns are
-    sampled and the observed one is added (Davison and Hinkley 1997, section 4.2.5), so p is never 0.
+    The p-value is from Fisher's randomisation test. If a and b are exchangeable, every difference could also have the
+    opposite sign. All 2^Q sign patterns are enumerated if there are at most `resamples`. Otherwise, patterns are
+    sampled and the observed pattern is added (Davison and Hinkley 1997, section 4.2.5), so that p is never 0.
 
     Args:
-        a, b: float64[Q], `MetricResult.per_query` of both. NaN marks excluded queries.
-        weights: float64[Q], positive; None for equal weights.
+        a, b: float64[Q], `MetricResult.per_query` for each ranker. NaN means that a query is excluded.
+        weights: float64[Q], positive query weights; None for equal weights.
         resamples: number of bootstrap resamples and of sign flips.
-        seed: random seed of both.
+        seed: random seed for resamples and sign flips.
 
     Raises:
-        DataError: the lengths differ, a query is excluded from only one result, or there is no query.
+        DataError: if the lengths differ, a query is excluded from only one result, or there are no queries.
     """
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if first.ndim != 1 or first.shape != second.shape:

@@ -16,7 +16,7 @@ UNFIT_WORDS = "NUL or half a character (a lone surrogate)"
 
 
 def first_unfit(names: Iterable[str]) -> int | None:
-    """Return the position of the first name with forbidden characters; None if there is none."""
+    """Return the position of the first name with forbidden characters, or None if there is none."""
     return next((number for number, name in enumerate(names) if _UNFIT.search(name)), None)
 
 
@@ -24,7 +24,7 @@ _UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "KI": 2**10, "MI": 2**
 
 
 def parse_size(text: str) -> int:
-    """Parse a size in bytes: `800MB`, `1.5 GB`, `2GiB`, `1000000`."""
+    """Parse a size in bytes, such as `800MB`, `1.5 GB`, `2GiB` or `1000000`."""
     word = text.strip().upper().removesuffix("B").rstrip()
     digits = word.rstrip("KMGTI")
     try:
@@ -37,7 +37,7 @@ def parse_size(text: str) -> int:
 
 
 def typed_value(text: str) -> int | float | bool | str:
-    """Convert text to a number or a bool if possible; otherwise return the text."""
+    """Convert text to a number or a bool if possible, or return the text otherwise."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -47,12 +47,12 @@ def typed_value(text: str) -> int | float | bool | str:
 
 
 def count_of(number: int, noun: str, several: str = "") -> str:
-    """Format a count: `1 worker`, `2,000 workers`; `several` is an irregular plural."""
+    """Format a count, such as `1 worker` or `2,000 workers`, where `several` is an irregular plural."""
     return f"{number:,} {noun if number == 1 else several or noun + 's'}"
 
 
 def size_words(size: float) -> str:
-    """Format a size: `310 MB`, `1.07 GB`."""
+    """Format a size, such as `310 MB` or `1.07 GB`."""
     return f"{size / 1e6:,.0f} MB" if size < 0.9995e9 else f"{size / 1e9:,.2f} GB"
 
 
@@ -61,13 +61,13 @@ _CHARACTERS = 200
 
 
 def cell(text: Any) -> str:
-    """Escape text for HTML and truncate it."""
+    """Escape text for HTML, and truncate it."""
     words = str(text)
     return escape(words if len(words) <= _CHARACTERS else words[: _CHARACTERS - 1] + "…")
 
 
 def small_table(title: str, rows: Sequence[Sequence[Any]], columns: Sequence[str] = ()) -> str:
-    """Render up to twenty rows as an HTML table, the first cell of each as its heading. All text is escaped."""
+    """Render up to twenty rows as an HTML table, with the first cell of each row as its heading. Text is escaped."""
     head = "".join(f"<th>{cell(name)}</th>" for name in columns)
     body = "".join(
         f"<tr><th style='text-align:left'>{cell(row[0])}</th>"

@@ -1,4 +1,4 @@
-"""Shared types, checks of arguments, and conversion to numbers."""
+"""Shared types, argument checks, and conversion to numbers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
 
 ParamValues = Mapping[str, Any]
-"""Parameters of an objective, by name."""
+"""Objective parameters by name."""
 Constants = tuple[Float64Array, Float64Array]
-"""Constants that an objective computes once per data set: float64[N, d] of documents and float64[Q, c] of queries."""
+"""Constants that an objective computes once per data set, float64[N, d] for documents and float64[Q, c] for queries."""
 
 
 class HessianKind(enum.Enum):
-    """Meaning of a kernel's second output."""
+    """The meaning of a kernel's second output."""
 
     EXACT = "exact diagonal"
     MAJORISER = "majoriser"
@@ -36,14 +36,14 @@ class HessianKind(enum.Enum):
 
 @runtime_checkable
 class Schedule(Protocol):
-    """Parameter that changes with the round. It is pure and serialisable."""
+    """A parameter that changes between rounds. Schedules are pure and serialisable."""
 
     def __call__(self, round: int) -> float:
-        """Return the value at a round >= 0, which may lie beyond the end of the schedule."""
+        """Return the value at a round >= 0, which may be after the end of the schedule."""
         ...
 
     def over(self, total: int) -> Schedule:
-        """Return the schedule with a length of `total` rounds, if it has no length."""
+        """Return the schedule with a length of `total` rounds, if it does not have a length."""
         ...
 
     @property
@@ -69,7 +69,7 @@ def as_numbers(values: Any, what: str) -> Float64Array:
 
 
 def pandas_index(values: Any) -> Any:
-    """Return the index of a pandas Series or DataFrame; None for anything else."""
+    """Return the index of a pandas Series or DataFrame, or None for anything else."""
     index = getattr(values, "index", None)
     return index if hasattr(index, "symmetric_difference") else None
 
@@ -126,7 +126,7 @@ def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorate a function to raise `ParameterError` for arguments of other types.
 
     Args:
-        kinds: argument name -> a class or a union (`str | None`). `int` includes NumPy integers and excludes bool.
+        kinds: class or union (`str | None`) for each argument name. `int` includes NumPy integers and excludes bool.
     """
 
     def made(function: Callable[P, R]) -> Callable[P, R]:
