@@ -126,7 +126,7 @@ class ClusterTraining:
         self._checkpoint, self._callbacks = options.checkpoint, options.callbacks or ()
         if not isinstance(self._checkpoint, Checkpoint | None) or (self._checkpoint and self._checkpoint.resume):
             raise ParameterError(
-                "checkpoint must be Checkpoint(path, every=N); to continue, pass init_model=, not resume"
+                "checkpoint must be Checkpoint(path, every=N); to continue, pass init_model, not resume"
             )
         self._model = None if options.init_model is None else as_model(options.init_model)
         self._options = replace(options, init_model=self._model, checkpoint=None, callbacks=None)
@@ -206,7 +206,7 @@ class ClusterTraining:
             ids, owners = _all_ids([*self._shards, *(shard for _, shard in of_set)])
             both = np.intersect1d(ids[owners < len(self._shards)], ids[owners >= len(self._shards)])
             if both.size:
-                text = f"{set_name}: {both.size:,} query ids are also in the training data (one: {both[0]})"
+                text = f"{set_name}: {both.size:,} query ids are also in the training data (such as {both[0]})"
                 if reading.get("strict"):
                     raise DataError(text)
                 errors.warn_user(text, DataWarning)

@@ -51,7 +51,7 @@ class QueryIndex:
             raise DataError("query boundaries must start at 0 and never decrease")
         for what, values in {"query ids": self.qid, "weights": self.weights, "k": self.k, "words": self.words}.items():
             if values is not None and np.shape(values) != (ptr.size - 1,):
-                raise DataError(f"{ptr.size - 1} queries but {what} of shape {np.shape(values)}")
+                raise DataError(f"there are {ptr.size - 1} queries, but {what} of shape {np.shape(values)}")
         if self.weights is not None:
             weights = np.ascontiguousarray(self.weights, dtype=np.float64)
             put("weights", weights)
@@ -78,7 +78,7 @@ class QueryIndex:
             each = np.ascontiguousarray(self.document_weights, dtype=np.float64)
             put("document_weights", each)
             if each.shape != (self.n_documents,):
-                raise DataError(f"{self.n_documents} rows but document weights of shape {each.shape}")
+                raise DataError(f"there are {self.n_documents} rows, but document weights of shape {each.shape}")
             bad = np.flatnonzero(~(np.isfinite(each) & (each >= 0)))
             if bad.size:
                 raise self.row_error(int(bad[0]), f"weight {each[bad[0]]} is not a finite number of at least 0")
@@ -95,13 +95,13 @@ class QueryIndex:
         if index is not None and (type(index).__name__ != "RangeIndex" or index.start != 0 or index.step != 1):
             keys = ", ".join(map(repr, index[:3].tolist()))
             raise DataError(
-                f"group= has the index {keys}, ..., whose order may not be that of the rows: pass the query id of each "
-                "row as qid=, or group=sizes.to_numpy() if the order is the same"
+                f"group has the index {keys}, ..., whose order may not be that of the rows: pass the query id of each "
+                "row as qid, or group=sizes.to_numpy() if the order is the same"
             )
         counts = _whole(sizes)
         if counts is None or counts.ndim != 1:
             raise DataError(
-                "group sizes must be a list of whole numbers, one per query; pass the query id of each row as qid="
+                "group sizes must be a list of whole numbers, one per query; pass the query id of each row as qid"
             )
         bad = np.flatnonzero(counts <= 0)
         if bad.size:
@@ -163,7 +163,7 @@ class QueryIndex:
                 )
         if values.shape != (documents,):
             raise DataError(
-                f"queries of shape {values.shape} for {documents} documents: pass one query id per document, or group "
+                f"the queries have shape {values.shape} for {documents} documents; pass one id per document or group "
                 f"sizes that sum to {documents}"
             )
         return cls.from_ids(values)

@@ -119,12 +119,12 @@ def paired_difference(
     counted = ~np.isnan(first)
     odd = np.flatnonzero(counted != ~np.isnan(second))
     if odd.size:
-        raise DataError(f"query at position {odd[0]} counts in only one of the two results: use the same conventions")
+        raise DataError(f"only one of two results includes the query at position {odd[0]}: use the same conventions")
     if not counted.any():
-        raise DataError("no query to compare")
+        raise DataError("there is no query to compare")
     w = np.ones(first.size) if weights is None else np.asarray(weights, dtype=np.float64)
     if w.shape != first.shape:
-        raise DataError(f"{first.size} queries but weights of shape {w.shape}")
+        raise DataError(f"there are {first.size} queries, but weights of shape {w.shape}")
     w = w[counted]
     difference = first[counted] - second[counted]
     low, high = bootstrap_intervals(difference[:, None], w, resamples=resamples, seed=seed)

@@ -387,7 +387,7 @@ def moved_line(moves: Verification) -> str:
         return f"none of {moves.documents:,} documents changes its rank"
     row, query, own, given = moves.first
     return (
-        f"{moves.moved:,} of {count_of(moves.documents, 'document')} change rank; the first with another score is row "
+        f"{moves.moved:,} of {count_of(moves.documents, 'document')} change rank; the first different score is in row "
         f"{row + 1:,} of query {query}: the model gives {own:.9g}, the exported file {given:.9g}"
     )
 

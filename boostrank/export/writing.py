@@ -72,7 +72,7 @@ def export_model(
     model, target = as_model(model), TARGETS.get(to)
     unknown = sorted(set(allow) - {*KINDS, MOVED})
     if unknown:
-        raise ParameterError(f"allow takes {', '.join((*KINDS, MOVED))}, not {unknown[0]!r}")
+        raise ParameterError(f"allow must be from {', '.join((*KINDS, MOVED))}, but got {unknown[0]!r}")
     if MOVED in allow and data is None:
         raise ParameterError(f"allow={MOVED!r} needs data: pass data (--data)")
     check_writable(path)
@@ -105,7 +105,7 @@ def _served(
     within = "" if model.within_query is None else model.within_query.words()
     _check(target.objections(within=within))
     if len(names) != model.n_features:
-        raise ParameterError(f"{len(names)} feature names for a model with {model.n_features} features")
+        raise ParameterError(f"there are {len(names)} feature names for a model with {model.n_features} features")
     for what, option, one in [*(("feature", "--feature-names", one) for one in names), ("model", "--name", name)]:
         if not one or _UNFIT.search(one):
             raise ParameterError(

@@ -187,7 +187,7 @@ def _prepared(plan: Plan) -> _Prepared:
     if begin is None and booster is not None:
         auto = plan.options.start == AUTO_START and is_auto(plan.params, engine.name)
         if auto and engine.starts_linear and not booster.start_trees:
-            warn_user("auto continues a model without a linear start, and adds none", DataWarning)
+            warn_user("the model to continue has no linear start, and start='auto' does not add one", DataWarning)
         broken = constraints.broken(engine, booster, params, booster.feature_names)
         if broken:
             raise ParameterError(f"init_model contradicts these parameters: {broken}")

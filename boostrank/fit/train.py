@@ -96,7 +96,7 @@ def train(
     """
     if keep_training_booster:
         raise ParameterError(
-            "keep_training_booster=True: model.booster keeps no data for update; add rounds with init_model=model"
+            "keep_training_booster must be False, as model.booster keeps no data for update; add rounds with init_model"
         )
     options |= {"feval": feval, "init_model": init_model, "callbacks": callbacks}
     given = valid_sets if isinstance(valid_sets, list | tuple) else [] if valid_sets is None else [valid_sets]
@@ -144,7 +144,7 @@ def named_sets(
     """Return pairs of validation sets and their names."""
     given = [] if names is None else [names] if isinstance(names, str) else list(names)
     if len(given) > len(sets):
-        raise ParameterError(f"{len(given)} valid_names for {len(sets)} valid_sets")
+        raise ParameterError(f"there are {len(given)} valid_names for {len(sets)} valid_sets; pass one name per set")
     made = ["training" if one is train_set else f"valid_{i}" for i, one in enumerate(sets)]
     found = [*given, *made[len(given) :]]
     if len(set(found)) < len(found):
@@ -156,7 +156,7 @@ def draft(options: TrainOptions) -> Draft:
     """Validate as much as possible before the data are read."""
     engine = get_backend(options.backend)
     if options.max_trees is not None and not engine.grows_trees:
-        raise ParameterError(f"max_trees: models of backend={engine.name!r} have no trees")
+        raise ParameterError(f"max_trees does not apply: models with backend={engine.name!r} have no trees")
     return Draft(options=options, engine=engine, params=options.flat(), rounds=options.rounds or DEFAULT_ROUNDS)
 
 

@@ -74,7 +74,7 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
     }
     final = _sealed(sidecar, seal)
     if len(final) > MAX_SIDECAR_BYTES or len(body) > MAX_MODEL_BYTES:
-        words = f"the model has {len(body)} bytes and its sidecar {len(final)}, too many to load them"
+        words = f"the model has {len(body)} bytes and its sidecar {len(final)}, which is too large to load"
         raise TrainingError(f"{os.fspath(path)}: {words}")
     try:
         old = read_file(Path(path), MAX_MODEL_BYTES)
@@ -149,7 +149,7 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
         return dict(content)
     if seal.previous is not None and found == seal.previous.body_sha256:
         return seal.previous.said
-    words = f"{len(body)} bytes with another checksum than in its sidecar ({seal.body_bytes} bytes)"
+    words = f"its {len(body)} bytes do not match the checksum in its sidecar (for {seal.body_bytes} bytes)"
     model = beside.parent / beside.name.removesuffix(_SUFFIX)
     raise ModelError(f"{model}: {words}: the file was changed, truncated or damaged; {mend}")
 

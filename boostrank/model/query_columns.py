@@ -82,7 +82,7 @@ class WithinQuery:
         if lost := [names[i] for i in chosen if i in unused]:
             raise ParameterError(f"within_query: these parameters do not let trees use {lost[0]!r} as a number")
         if not chosen:
-            raise ParameterError("within_query: the data has no feature for it")
+            raise ParameterError("within_query: the data has no suitable feature")
         found = WithinColumns(tuple(names), tuple(self.kinds), tuple(chosen))
         if WithinColumns.from_names(engine_names(found.names)) != replace(found, features=engine_names(names)):
             wrong = next((name for name in names if _ADDED.fullmatch(name)), names[0])

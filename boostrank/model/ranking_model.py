@@ -328,7 +328,7 @@ class RankingModel:
         if qid is None and group is None:
             return data
         if isinstance(data, RankingDataset):
-            raise DataError("qid= and group= are for data without queries, but a RankingDataset has queries")
+            raise DataError("qid and group are for data without queries, but a RankingDataset has queries")
         rows = self._rows(data)
         count = queries_of_sizes(group, rows.shape[0]).n_documents if qid is None else checked_ids(qid).size
         if count != rows.shape[0]:
@@ -370,7 +370,7 @@ class RankingModel:
             raise DataError(f"the data has {features.shape[1]} features, but the model has {self.n_features}")
         if self.within_query is not None:
             words = f"this model computes {self.within_query.words(2)}, which needs queries"
-            raise DataError(f"{words}: predict a RankingDataset, or pass qid= or group=")
+            raise DataError(f"{words}: predict a RankingDataset, or pass qid or group")
         return features
 
     def _rows(self, data: Any) -> Any:
@@ -387,7 +387,7 @@ class RankingModel:
             return self._rows(np.asarray(as_features(data)))
         found, wanted = names_of(table), self.feature_names
         if not set(found) & set(wanted) and wanted == default_feature_names(len(wanted)):
-            words = f"the table has names of columns, but the model does not ({wanted[0]}, ...)"
+            words = f"the table has column names, but the model does not ({wanted[0]}, ...)"
             raise DataError(f"{words}: pass an array with the columns in the order of training")
         return read_table(table, wanted, known=self.categories, whose="the model")[0]
 
@@ -409,7 +409,7 @@ class RankingModel:
         elif group is not None:
             ids = queries_of_sizes(group, scores.size).of_rows()
         else:
-            raise DataError("rank needs queries: pass qid= or group=, or a RankingDataset")
+            raise DataError("rank needs queries: pass qid or group, or a RankingDataset")
         by_query, ranks = np.argsort(ids, kind="stable"), np.empty(ids.size, np.int64)
         ranks[by_query] = QueryIndex.from_sizes(np.unique(ids, return_counts=True)[1]).ranks(scores[by_query])
         return ranks

@@ -193,8 +193,8 @@ def check_names(path: str, data: RankingDataset) -> None:
         for row, (own, known) in enumerate(zip(found, of_data, strict=True)):
             if own != str(known):
                 place = row if data.input_rows is None else int(data.input_rows[row])
-                words = f"score {place + 1:,} is of {what} {own!r}, row {place + 1:,} of the data of {str(known)!r}"
-                raise FileFormatError(f"{words}: give the scores in the order of the data", file=path)
+                words = f"score {place + 1:,} is for {what} {own!r}, but data row {place + 1:,} is for {str(known)!r}"
+                raise FileFormatError(f"{words}: write the scores in the order of the data", file=path)
 
 
 def columns_of(path: str) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
     queries = set[str]()
     for qid, rows in groupby(_rows(pieces), lambda row: row[0]):
         if qid in queries:
-            words = f"the rows of query {qid!r} are not together, as a run needs them"
+            words = f"the rows of query {qid!r} are not contiguous, as a run requires"
             raise InputError(f"{words}: run boostrank data sort first")
         queries.add(qid)
         ranked, seen = sorted(rows, key=lambda row: (row[3], row[1].encode()))[::-1], set[str]()
@@ -54,7 +54,7 @@ def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
 def _rows(pieces: Iterable[Any]) -> Iterator[tuple[str, str, float, float]]:
     for piece in pieces:
         if piece.qids is None or piece.document_names is None:
-            raise InputError("a run needs ids of queries and documents: use --id COLUMN, or comments in libsvm rows")
+            raise InputError("a run needs query and document ids: use --id COLUMN, or comments in libsvm rows")
         single = piece.values.astype(np.float32).tolist()
         yield from zip(map(str, piece.qids), map(str, piece.document_names), piece.values.tolist(), single, strict=True)
 
@@ -102,7 +102,7 @@ def evaluate_run(
     """
     asked = [qid for qid in qrels if qid in run]
     if not asked:
-        raise DataError(f"no query of the run is judged: it has {next(iter(run))}, the qrels have {next(iter(qrels))}")
+        raise DataError(f"no query in the run is judged: it has {next(iter(run))}, the qrels have {next(iter(qrels))}")
     run, results, ours = {qid: run[qid] for qid in asked}, {}, []
     for name in metrics:
         try:

@@ -64,7 +64,7 @@ _NEEDLESS = ("raw_score", "output_margin", "validate_features", "predict_disable
 _REFUSED = {
     **dict.fromkeys(
         ("init_score", "base_margin", "eval_init_score", "base_margin_eval_set"),
-        "the model cannot add initial scores in predict; continue a model with init_model= instead",
+        "the model cannot add initial scores in predict; pass a model to continue as init_model instead",
     ),
     "feature_weights": "columns are sampled uniformly: BoostRanker(backend='xgboost', colsample_bytree=...)",
     "eval_class_weight": "rankers have no classes",
@@ -331,7 +331,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         X, column, is_table = split_table(X)
         if column is not None:
             if qid is not None or group is not None:
-                raise DataError(f"queries are given twice, by qid= or group= and by the column {QID!r}; remove one")
+                raise DataError(f"queries are given twice, as qid or group and as the column {QID!r}; remove one")
             qid = column
         reset = what == "fit"
         if reset:

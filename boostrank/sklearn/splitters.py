@@ -81,7 +81,7 @@ class QueryKFold(_QuerySplitter):
 
     def _of_queries(self, X: Any, number: Int64Array, count: int) -> Iterator[tuple[Int64Array, Int64Array]]:
         if self.n_splits > count:
-            raise ParameterError(f"n_splits={self.n_splits}: there are only {count} queries")
+            raise ParameterError(f"n_splits={self.n_splits} is too high, as there are only {count} queries")
         of_queries = KFold(self.n_splits, shuffle=self.shuffle, random_state=self.random_state)
         yield from of_queries.split(np.arange(count))
 
@@ -104,7 +104,7 @@ class QueryTimeSplit(_QuerySplitter):
 
     def _of_queries(self, X: Any, number: Int64Array, count: int) -> Iterator[tuple[Int64Array, Int64Array]]:
         if self.n_splits >= count:
-            raise ParameterError(f"n_splits={self.n_splits}: there are only {count} queries")
+            raise ParameterError(f"n_splits={self.n_splits} is too high, as there are only {count} queries")
         time = np.arange(count) if self.time is None else self._times(X, number, count)
         order = np.argsort(time, kind="stable")
         for train, test in TimeSeriesSplit(self.n_splits, test_size=self.test_size).split(order):
@@ -121,7 +121,7 @@ class QueryTimeSplit(_QuerySplitter):
             values = values_of(table, names_of(table).index(self.time))
         if values.shape not in ((count,), number.shape):
             raise DataError(
-                f"times of shape {values.shape} for {count} queries and {number.size} rows; expected one each"
+                f"times have shape {values.shape}, but must be one for each of {count} queries or {number.size} rows"
             )
         try:
             if not bool(np.all(values == values)):
@@ -144,17 +144,15 @@ def _query_of_rows(X: Any, groups: npt.ArrayLike | None, qid: npt.ArrayLike | No
     check_in_step(X=X, groups=groups, qid=qid)
     given = [query_numbers(checked_ids(ids)) for ids in (groups, qid) if ids is not None]
     if not given:
-        raise DataError("splitters need the queries: pass groups= or qid=, or a column qid of a frame")
+        raise DataError("splitters need queries: pass groups or qid, or a frame with a column qid")
     rows = len(X) if not hasattr(X, "shape") else int(X.shape[0])
     for ids in given:
         if ids.size != rows or not rows:
-            raise DataError(f"{ids.size} query ids for {rows} rows of features")
+            raise DataError(f"there are {ids.size} query ids for {rows} rows of features; pass one per row")
     if len(given) > 1:
         _, uneven = _by_query(*given)
         if uneven.size:
-            raise DataError(
-                f"groups= split the query of row {uneven[0]}; all rows of a query must be in the same group"
-            )
+            raise DataError(f"groups split the query of row {uneven[0]}; all rows of a query must be in the same group")
     return given[0]
 
 

@@ -43,7 +43,7 @@ def test_scores_of_other_documents_are_refused(model: Path, tmp_path: Path) -> N
     scores.write_text(scores.read_text().replace("D1", "D9"))
     for refused in (invoke("evaluate", scores, data), invoke("verify", model, data, "--against", scores)):
         assert refused.exit_code == 2
-        assert "score 2 is of document 'D9', row 2 of the data of 'D1'" in refused.stderr
+        assert "score 2 is for document 'D9', but data row 2 is for 'D1'" in refused.stderr
     scores.write_text("qid,doc_id,score\n1,D0,0.5\n1,D1,\n1,D2,0.5\n1,D3,0.5\n")
     for refused in (invoke("evaluate", scores, data), invoke("verify", model, data, "--against", scores)):
         assert refused.exit_code == 2

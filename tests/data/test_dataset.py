@@ -44,7 +44,7 @@ def test_query_ids_and_sizes_say_the_same() -> None:
             r"row 5 \(from 0, query 1\): weight -1.0 is not a finite",
         ),
         ({"group": [3, 3], "weight": [1, 1, np.nan, 1, 1, 1]}, r"row 2 \(from 0, query 0\): weight nan"),
-        ({"group": [3, 3], "document_weight": [1, 2]}, "6 rows but document weights"),
+        ({"group": [3, 3], "document_weight": [1, 2]}, "6 rows, but document weights"),
         ({"group": [3, 3], "document_weight": np.ones(6), "weight": [1, 2, 1, 1, 1, 1]}, "weight differs within a"),
         ({"group": [3, 3], "weight": [1.0, 0.0]}, "weight 0.0 is not a positive"),
         ({"group": [3, 3], "k": [1, 1, 2, 1, 1, 1]}, "rows of query 0 have different cut-offs"),

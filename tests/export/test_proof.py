@@ -81,7 +81,7 @@ def test_allow_names_the_kind_of_row(to_toy, tmp_path: Path) -> None:
         to_toy(of, Rules(missing=0.0), tmp_path / "n", allow=("zeros",))
     with pytest.raises(ParameterError, match="needs data"):
         to_toy(of, Rules(), tmp_path / "n", allow=("moved",))
-    with pytest.raises(ParameterError, match="allow takes"):
+    with pytest.raises(ParameterError, match="allow must be from"):
         to_toy(of, Rules(), tmp_path / "n", allow=("mising",))
 
 

@@ -173,7 +173,7 @@ def test_columns_that_do_not_fit_are_refused_by_name(codes: RankingModel) -> Non
     with pytest.raises(DataError, match=r"'kind' contains categories .* has only codes without names"):
         codes.predict(as_data(frame))
     plain = trained(codes.backend, as_data())
-    with pytest.raises(DataError, match="names of columns, but the model does not"):
+    with pytest.raises(DataError, match="column names, but the model does not"):
         plain.predict(frame)
     with pytest.raises(DataError, match="'flag' contains categories"):
         model.predict(as_data(frame.assign(flag=frame["flag"].astype("category"))))

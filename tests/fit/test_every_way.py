@@ -226,7 +226,7 @@ def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_pat
     plain = boostrank.train(SMALL, train, 1, start="none", **options)
     for given in ({**SMALL, "objective": "auto"}, SMALL):
         message, _ = outcome(lambda given=given: boostrank.train(given, train, 1, init_model=plain.booster, **options))
-        assert message == "auto continues a model without a linear start, and adds none"
+        assert message == "the model to continue has no linear start, and start='auto' does not add one"
     assert outcome(lambda: boostrank.average([before, plain]))[0] == START
 
 

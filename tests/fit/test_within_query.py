@@ -105,7 +105,7 @@ def test_rows_without_queries_and_targets_that_see_one_document_are_refused(
 ) -> None:
     model = models[backend]
     for work in (model.predict, model.contributions):
-        with pytest.raises(DataError, match=r"computes rank\(age\|query\), .* pass qid= or group="):
+        with pytest.raises(DataError, match=r"computes rank\(age\|query\), .* pass qid or group"):
             work(TEST.features)
     with pytest.raises(DataError, match="the data has 8 features"):
         model.predict(np.zeros((3, 8)), group=[3])
@@ -285,7 +285,7 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
     assert model.column_names[4:] == ("mean(price__EUR_|query)", "mean(price_(EUR)|query)", "mean(age|query)")
     for of, words in {
         "clicks": "let trees use 'clicks'", "agee": "no feature 'agee'.*age", "4": "4 is not a feature",
-        "age,2": "named twice", (): "no feature for it", (1.5,): "no feature 1.5",
+        "age,2": "named twice", (): "no suitable feature", (1.5,): "no feature 1.5",
     }.items():  # fmt: skip
         with pytest.raises(ParameterError, match=words):
             train(params, coded, 1, within_query=WithinQuery("mean", of))
