@@ -31,7 +31,7 @@ def test_scores_of_other_queries_are_refused(model: Path, data: Path, tmp_path: 
     other.write_text("\n".join([header, *lines[::-1]]) + "\n")
     refused = invoke("evaluate", other, data / "test.txt")
     assert refused.exit_code == 2
-    assert f"of query '{lines[-1].split(',')[0]}" in refused.stderr
+    assert f"for query '{lines[-1].split(',')[0]}" in refused.stderr
 
 
 def test_scores_of_other_documents_are_refused(model: Path, tmp_path: Path) -> None:
