@@ -34,7 +34,7 @@ Values = Mapping[str, Any]
 
 
 class Status(enum.Enum):
-    """Outcome of a check; a note is a passed check with a remark."""
+    """The outcome of a check, where a note is a passed check with a remark."""
 
     PASS = "pass"
     NOTE = "note"
@@ -363,7 +363,7 @@ def _gradient(probe: Probe, example: Example, values: Values) -> Fault | None:
 
 
 def _disagreement(grad: Float64Array, wanted: Float64Array) -> tuple[str, str]:
-    """Diagnose a wrong gradient; return the message and the remedy."""
+    """Diagnose a wrong gradient, and return the message and the remedy."""
     if np.abs(wanted).max() <= 1e-6 * np.abs(grad).max():
         return "the returned loss does not change with the scores, but there is a gradient", (
             "return the loss; or declare exact_gradient=False if the gradient is not the derivative of a loss"

@@ -1,4 +1,4 @@
-"""Registry of engines and their model formats; each is imported on first use."""
+"""The registry of engines and their model formats, each of which is imported on first use."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def parse_model(body: bytes) -> Any:
 
 
 def booster_of(native: Any) -> Booster | None:
-    """Wrap a `lightgbm.Booster` or `xgboost.Booster`; return None for other types."""
+    """Wrap a `lightgbm.Booster` or `xgboost.Booster`, or return None for any other type."""
     name = type(native).__module__.partition(".")[0]
     engine = get_backend(name) if name in ENGINES else None
     known = engine is not None and engine.booster_type is not None and isinstance(native, engine.booster_type)

@@ -106,7 +106,7 @@ class Booster:
 
     @property
     def stopped_rounds(self) -> int:
-        """The best number of rounds, if another program stored it in the file; otherwise 0."""
+        """The best number of rounds if another program stored it in the file, and otherwise 0."""
         return 0
 
     @property

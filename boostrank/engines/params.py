@@ -189,7 +189,7 @@ def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
         found = list(numbers.values())
     found = list(found) if isinstance(found, list | tuple | np.ndarray) else [found]
     if any(isinstance(number, str) or number not in (-1, 0, 1) for number in found):
-        raise ParameterError(f"monotone_constraints={value!r}: use 1 (rising), -1 (falling) or 0 for each feature")
+        raise ParameterError(f"monotone_constraints={value!r} must be 1 (rising), -1 (falling) or 0 for each feature")
     if names is not None and found:
         _check_length(found, names, "monotone_constraints")
     return [int(number) for number in found] or [0] * len(names or ())
@@ -207,7 +207,7 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
     if isinstance(value, str) and groups and not any(isinstance(group, list | tuple) for group in groups):
         groups = [groups]  # "[0,1]" alone is one group to LightGBM
     if any(not isinstance(group, list | tuple) for group in groups):
-        raise ParameterError(f"interaction_constraints={value!r}: pass lists of features, such as [[0, 1], [2]]")
+        raise ParameterError(f"interaction_constraints={value!r} must be lists of features, such as [[0, 1], [2]]")
     columns = [[(_column(one, names, "interaction_constraints"), one) for one in group] for group in groups]
     return [[one if column is None else column for column, one in group] for group in columns]
 

@@ -32,7 +32,7 @@ BALANCE = Param(
 MIXTURE_PARAMS = (MIX, BALANCE)
 
 AUTO = "mix(lambdarank, xe-ndcg)"
-"""The objective `auto`: equal parts of LambdaRank and XE-NDCG; see `experiments/peers`."""
+"""The objective `auto`, which is equal parts of LambdaRank and XE-NDCG; see `experiments/peers`."""
 
 _NAMES = ("mix", "mixture")
 _CALL = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\))?\s*", re.DOTALL)

@@ -140,7 +140,7 @@ def _pair_gradient(
 def _pair_gradient_of_lightgbm(
     query: Query, params: Any, depth: int, damped: bool, ideal: float, grad: Float64Array, hess: Float64Array
 ) -> None:
-    """Add the same gradients with the operations and rounding of LightGBM's `GetGradientsForOneQuery` in its order.
+    """Add the same gradients with the operations and rounding of LightGBM's `GetGradientsForOneQuery`, in that order.
 
     After a few dozen trees a difference of 1e-6 in a gradient changes a split. Bit-identical trees show that only
     rounding separates our LambdaRank from LightGBM's.

@@ -255,7 +255,7 @@ def test_what_is_refused_is_refused_with_a_reason(data: Any, backend: str, name:
         ("lightgbm", {"objective": "lightgbm:multiclass"}, "several scores per document"),
         ("lightgbm", {"alpha": 0.5}, "own objectives"),
         ("lightgbm", {"bagging_by_query": True, "bagging_fraction": 0.5, "bagging_freq": 1}, "own obj|no parameter"),
-        ("xgboost", {"booster": "gblinear"}, "use gbtree or dart"),
+        ("xgboost", {"booster": "gblinear"}, "gbtree or dart"),
         ("xgboost", {"tree_method": "exact"}, "tree_method=exact does not use bins"),
         ("xgboost", {"tree_method": "approx"}, "tree_method=approx does not use bins"),
         ("xgboost", {"objective": "xgboost:multi:softprob"}, "not a ranking objective"),

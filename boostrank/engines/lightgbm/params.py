@@ -14,7 +14,7 @@ from boostrank.engines.lightgbm.private import has_nothing_to_split, parameter_n
 from boostrank.engines.params import Limits, Params, read_directions, read_groups, read_numbers
 
 _COMMAND_LINE = "only LightGBM's command line reads it"
-_OF_FILES = f"{_COMMAND_LINE}: choose columns when reading the data; for a file that lgb.Dataset reads, in its params"
+_OF_FILES = f"{_COMMAND_LINE}: choose columns when reading the data, or in the params of the lgb.Dataset of a file"
 _OF_MODELS = f"{_COMMAND_LINE}: pass models as init_model, save them with RankingModel.save, or use a checkpoint"
 REFUSED: dict[str, str] = {
     name: reason
@@ -26,9 +26,9 @@ REFUSED: dict[str, str] = {
         f"it applies to predictions, not to training: {_COMMAND_LINE}": "output_result num_iteration_predict "
         "start_iteration_predict predict_raw_score predict_leaf_index predict_contrib predict_disable_shape_check "
         "pred_early_stop pred_early_stop_freq pred_early_stop_margin",
-        "metrics are boostrank's own: pass metric= and eval_at=, or your own functions as feval=": "metric_freq "
+        "metrics are boostrank's own: pass `metric` and `eval_at`, or your own functions as `feval`": "metric_freq "
         "is_provide_training_metric multi_error_top_k auc_mu_weights",
-        "boostrank starts the workers: --cluster, boostrank.cluster.train": "num_machines machines "
+        "boostrank starts the workers: use --cluster or boostrank.cluster.train": "num_machines machines "
         "machine_list_filename local_listen_port time_out tree_learner top_k",
         "boostrank does not read files of splits or bins": "forcedsplits_filename forcedbins_filename",
         "LightGBM uses it only with its binary objective: use bagging_fraction": "pos_bagging_fraction "

@@ -423,7 +423,7 @@ class Stopped(Exception):
 
 
 class Walk(Resettable):
-    """The rounds of a training and the weights after each round; callbacks may change the learning rate."""
+    """The rounds of a training and the weights after each round, in which callbacks may change the learning rate."""
 
     def __init__(self, request: TrainRequest, learning_rate: float, before: int) -> None:
         self.path: list[Float64Array] = []

@@ -87,9 +87,9 @@ def translate(params: Mapping[str, Any]) -> dict[str, Any]:
     out, given_as = Params.check_values(PARAMS, params)
     for name in ("learning_rate", "subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode"):
         if out.get(name) in (0, "0"):
-            raise ParameterError(f"{given_as[name]}=0 would learn nothing: it must be above 0")
+            raise ParameterError(f"{given_as[name]}=0 must be above 0, or nothing would be learnt")
     if out.get("max_leaves") == 1:
-        raise ParameterError(f"{given_as['max_leaves']}=1: a tree has at least 2 leaves (0: any number)")
+        raise ParameterError(f"{given_as['max_leaves']}=1 must be at least 2, or 0 for any number")
     if out.get("max_depth", 0) == -1:  # no limit, in LightGBM's spelling
         out["max_depth"] = 0
     # XGBoost accepts no list for monotone_constraints, and a list of names for interaction_constraints.
@@ -108,7 +108,7 @@ def translate(params: Mapping[str, Any]) -> dict[str, Any]:
     if "booster" in out:
         out["booster"] = {"gbdt": "gbtree"}.get(out["booster"], out["booster"])
         if out["booster"] not in {"gbtree", "dart"}:
-            raise ParameterError(f"booster={out['booster']!r}: use gbtree or dart")
+            raise ParameterError(f"booster={out['booster']!r} must be gbtree or dart")
     if out.get("booster") != "dart" and (dropping := sorted(OF_DART & out.keys())):
         raise ParameterError(f"{given_as[dropping[0]]!r} is a parameter of dart: set booster=dart")
     defaults: dict[str, Any] = {"learning_rate": 0.1, "max_bin": 255, "reg_lambda": 0.0}
