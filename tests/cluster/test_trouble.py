@@ -297,7 +297,7 @@ def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
         ({"worker_timeout": 0}, "worker_timeout=0 must be above 0 seconds"),
         ({"valid": [["a"], ["b"]], "valid_names": ["one", "one"]}, "valid_names must be distinct"),
         ({"valid": ["a"], "valid_names": ["one", "two"]}, "2 valid_names for 1"),
-        ({"checkpoint": "c"}, "Checkpoint.*init_model="),
+        ({"checkpoint": "c"}, "Checkpoint.*init_model"),
         ({"folds": 2}, "folds"),
         ({"data": []}, "no shards"),
         ({"data": ["a.txt", "./a.txt"]}, r"a\.txt is given twice"),
