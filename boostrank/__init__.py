@@ -1,4 +1,4 @@
-"""Learning to rank with LightGBM and XGBoost: any metric, lists of any length, proved exports.
+"""Learning to rank with LightGBM and XGBoost: any metric, lists of any length, checked exports.
 
     import boostrank
     train = boostrank.RankingDataset.from_libsvm("train.txt")

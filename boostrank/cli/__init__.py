@@ -122,7 +122,7 @@ class _Commands(click.Group):
 @click.version_option(__version__, message="boostrank %(version)s")
 @click.option("--debug", is_flag=True, envvar="BOOSTRANK_DEBUG", help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
-    """Learning to rank with LightGBM and XGBoost: any metric, lists of any length, proved exports.
+    """Learning to rank with LightGBM and XGBoost: any metric, lists of any length, checked exports.
 
     \b
     boostrank train train.txt --valid vali.txt --model model.txt

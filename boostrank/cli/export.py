@@ -81,7 +81,8 @@ def export(own: Export, reading: FileOptions) -> None:
         say("rows with infinite values were not tested, as the input format of the target cannot hold them")
     if proof.untried:
         say(f"values within {proof.untried:.2g} of a threshold were not tested, as the target may move it that far")
-    coded = [feature for feature, one in model.categories.items() if one.values is not None]
+    used = {model.column_names[i] for i in model.trees().used}
+    coded = [feature for feature, one in model.categories.items() if one.values is not None and feature in used]
     if coded:
         say(f"{', '.join(coded)}: the target expects category codes, as listed in {own.model}.meta.json")
     for kind, count in proof.other_leaves.items():

@@ -191,4 +191,5 @@ class Registry(Generic[T]):
         for words, members in self._instead.items():
             if wanted in map(plain_name, words.split()):
                 raise ParameterError(f"unknown {self._what} {name!r}. Use one of {', '.join(members)}")
-        raise ParameterError(f"unknown {self._what} {name!r}.{did_you_mean(name, self.names())}")
+        file = " Pass boostrank.load_objective(path) for a file." if name.endswith(".py") else ""
+        raise ParameterError(f"unknown {self._what} {name!r}.{file or did_you_mean(name, self.names())}")

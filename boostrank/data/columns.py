@@ -259,5 +259,6 @@ def _features(rest: Sequence[str], options: Reading) -> tuple[tuple[str, ...], S
             raise DataError(f"the table {words}: {quoted(rest, 12)}")
         words = f"the training data has no feature names: columns are matched by position, starting with {rest[0]!r}"
         return wanted, rest, words
-    mend = f": --drop {typed_names(*more[:5])}{',...' if len(more) > 5 else ''} drops them" if more else ""
+    drop = f": --drop {typed_names(*more[:5])}{',...' if len(more) > 5 else ''} drops them"
+    mend = ": rename the columns that had another name in training" if missing else drop
     raise DataError(misfit(missing, more, mend))

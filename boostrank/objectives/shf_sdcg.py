@@ -40,7 +40,7 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     hessian=HessianKind.MAJORISER,
     exact_gradient=False,
-    reference="Wu, Chang, Zheng, Zha 2009, eqs (12)-(17)",
+    reference="reconstructed from Wu, Chang, Zheng, Zha 2009, eqs (12)-(17)",
     default_options={"gain_base": "least"},
     document_weights="gain",
 )

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 from boostrank.core.errors import ParameterError, did_you_mean
@@ -191,7 +191,10 @@ def parse_schedule(text: str) -> Schedule:
         return schedule
     except ParameterError:
         raise
-    except (TypeError, ValueError) as error:
+    except TypeError:
+        names = ", ".join(one.name for one in fields(_BY_NAME[name]))
+        raise ParameterError(f"schedule {text!r} cannot be read: {name} takes {names}") from None
+    except ValueError as error:
         raise ParameterError(f"schedule {text!r} cannot be read: {error}") from None
 
 

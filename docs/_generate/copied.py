@@ -37,6 +37,8 @@ def relinked(text: str, source: Path, uri: str) -> str:
     """
     targets = {path.as_posix(): _page(path) for path in _readmes()}
     targets |= {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+    notebooks = (ROOT / "docs" / "guide").glob("*.ipynb")
+    targets |= {f"docs/guide/{path.name}": f"guide/{path.stem}.md" for path in notebooks}
 
     def link(match: re.Match[str]) -> str:
         text, target, anchor = match[1], match[2], match[3] or ""

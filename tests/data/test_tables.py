@@ -372,7 +372,7 @@ def test_columns_of_later_files_go_by_name(write: Write) -> None:
     data = RankingDataset.read(later, like=train)  # label, query and url as in the training
     assert data.feature_names == ("a", "b")
     assert data.features.tolist() == [[2.0, 3.0]]
-    with refused("lacks 'a', which the model or its training data has; has 'c', 'd', which", "--drop c,d drops them"):
+    with refused("lacks 'a', which the model or its training data has; has 'c', 'd', which", "rename"):
         RankingDataset.read(write("rel,query,b,c,d\n1,9,3,2,1\n"), like=train)
     both = RankingDataset.read([write("label,qid,a,b\n1,1,2,3\n", "x.csv"), write("b,a,qid,label\n5,4,2,0\n", "y.csv")])
     assert both.features.tolist() == [[2.0, 3.0], [4.0, 5.0]]

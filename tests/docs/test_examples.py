@@ -52,7 +52,7 @@ def _of_data(folder: Path, printed: str) -> None:
 
 
 def _of_judgements(folder: Path, printed: str) -> None:
-    assert "scores.csv: equal" in printed
+    assert "score: equal" in printed
     assert "SKU-" in printed.partition("worst of")[2]  # of compare
     assert json.loads((folder / "solr.json").read_text())["name"] == "solr"
     for name, words in (("scores.csv", "red running coat,SKU-23"), ("shop.html", "SKU-"), ("shop.csv", '"SKU-')):
