@@ -154,7 +154,7 @@ def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | No
 
 
 class _Sample:
-    """The totals over the parsed chunks."""
+    """Totals of the chunks that were parsed."""
 
     def __init__(self) -> None:
         self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = self._known_rows = 0

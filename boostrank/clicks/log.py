@@ -69,7 +69,7 @@ class Propensities:
         if not np.all(e[known] > 0.0) or np.isinf(e).any() or not known[0] or abs(e[0] - 1.0) > 1e-9:
             raise ParameterError("propensities must be relative to position 1: the first must be 1, and all above 0")
         if false.shape != e.shape or not np.all((false >= 0.0) & (false < 1.0)):
-            raise ParameterError(f"false_clicks must be {e.size} numbers from 0 to below 1, one per position")
+            raise ParameterError(f"false_clicks must be {e.size} numbers in [0, 1), one for each position")
         object.__setattr__(self, "examination", e)
         object.__setattr__(self, "false_clicks", false)
         if self.errors is not None:

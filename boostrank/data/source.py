@@ -44,7 +44,7 @@ _IN_PROVENANCE = ("missing_tokens", "inf", "repeated", "label_map", "on_bad_line
 
 
 class Reading(ReadOptions):
-    """The checked options for reading one data set. A file with feature names is read and replaced by the names.
+    """The checked options for reading one data set. If feature names are in a file, it is read.
 
     Args:
         like: training data or their features.

@@ -182,7 +182,7 @@ class StopTraining(Exception):
 
 
 def beginning_at(env: Any, round: int) -> Any:
-    """Return a copy of the argument of a callback, which is ours or LightGBM's, with another first round."""
+    """Return a copy of a callback's environment, ours or LightGBM's, with a different first round."""
     return dataclasses.replace(env, begin_iteration=round)
 
 

@@ -242,7 +242,7 @@ NOTHING = replace(Curve(np.zeros(0), np.array([0.0]), 0.0), documents=np.ones(2)
 
 
 def just_above(numbers: npt.NDArray[np.float32]) -> Float64Array:
-    """Return bounds that lie a quarter of the way to the next float32 number, float64[k], where `<` and `<=` agree.
+    """Return bounds a quarter of the way to the next float32 number, so that `<` and `<=` agree, as float64[k].
 
     Converters of LightGBM's `<=` round a bound to float32, which returns the number.
     """

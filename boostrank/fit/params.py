@@ -161,7 +161,7 @@ def _objective(
         return chosen, tuple(known)
     for name, engine in ENGINES.items():  # suggest "lightgbm:rank_xendcg" for an engine's own objective
         if chosen in engine.native_objectives and not _is_ours(chosen):
-            raise ParameterError(f"{chosen!r} is an objective of {name} itself: write {name}:{chosen}")
+            raise ParameterError(f"{chosen!r} belongs to {name}; write {name}:{chosen}")
     takes = (*chosen.params, *OPTIONS) if isinstance(chosen, ObjectiveSpec) else accepted_params(str(chosen))
     if "lambdarank_norm" in rest and all(find_param(name, takes) for name in _NORMS):
         rest |= dict.fromkeys(_NORMS, rest.pop("lambdarank_norm"))

@@ -179,7 +179,7 @@ class Plan(Draft):
 
     @cached_property
     def within(self) -> WithinQuery | None:
-        """Requested columns within queries; None for no columns, or for the columns of `earlier`."""
+        """The requested columns within queries, or None if there are none or `earlier` determines them."""
         return WithinQuery.given(self.options.within_query, self.options.of)
 
     @property

@@ -115,7 +115,7 @@ def word_at(typing: Any, text: Any, place: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def blanks_at(typing: Any, text: Any, place: Any) -> Any:
-    """Return the blanks among sixteen bytes at a position in a text, where bit i of the uint64 stands for byte i."""
+    """Return a uint64 whose bit i is set if byte i of the sixteen bytes at a position is a blank."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         found = unaligned(builder, arguments[0], arguments[1], _SIXTEEN)

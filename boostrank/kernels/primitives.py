@@ -80,7 +80,7 @@ def bounded(loss: float) -> float:
 
 @inline
 def origin(scores: Float64Array) -> float:
-    """Return the middle of descending scores, which can be subtracted from them, or 0 if differences overflow."""
+    """Return the midpoint of descending scores, to be subtracted from them, or 0 if differences would overflow."""
     n = scores.shape[0]
     return scores[n // 2] if scores[0] - scores[n - 1] < math.inf else 0.0
 

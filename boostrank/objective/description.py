@@ -71,7 +71,7 @@ class TrainingObjective(ABC):
 
     @abstractmethod
     def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
-        """Return the factors of the parts in a round (from 0), given the mean |gradient| of each part."""
+        """Return the factor of each part in a round, counted from 0, given each part's mean absolute gradient."""
 
     @property
     @abstractmethod

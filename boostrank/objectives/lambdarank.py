@@ -9,9 +9,9 @@ Z is the ideal DCG at the truncation level. No function has this gradient, since
 reported loss is minus the hard metric at the truncation level.
 
 `metric` selects NDCG, MAP, MRR, ERR or precision; `kernels.swaps` defines the changes. Relevance and the probabilities
-of ERR are those of boostrank's metrics. The truncation level selects pairs, but a change is that of the whole list's
-metric; only precision is cut off at that level. A training's own option `metric` is the metric that it reports, so
-write `lambdarank(metric=map)` or CatBoost's `LambdaMart:metric=MAP`.
+of ERR are those of boostrank's metrics. The truncation level selects the pairs. Their changes are measured by the
+metric of the whole list, except that precision is cut off at that level. A training's own option `metric` is the metric
+that it reports, so write `lambdarank(metric=map)` or CatBoost's `LambdaMart:metric=MAP`.
 
 Source: Burges, "From RankNet to LambdaRank to LambdaMART", 2010; LightGBM src/objective/rank_objective.hpp; for MAP and
 MRR, Donmez, Svore, Burges, "On the local optimality of LambdaRank", SIGIR 2009. MAP is XGBoost's `rank:map`, whose

@@ -498,7 +498,7 @@ _HIDES: dict[str, tuple[Check, ...]] = {
 
 
 def _of_a_set(profile: Profile) -> list[Finding]:
-    """Return the findings about one data set, without those that are consequences of others."""
+    """Return the findings about one data set, leaving out consequences of other findings."""
     found, hidden = [finding for check in _OF_TEXT for finding in check(profile)], set[Check]()
     if profile.n_rows < max(1, int(profile.counts[slots.BAD_ROWS])):  # the readable rows represent too little
         return found

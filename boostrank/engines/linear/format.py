@@ -123,7 +123,7 @@ class LinearFormat(ModelFormat):
         return LinearModel(tuple(names), Scaling(content["scaling"], means, scales), rounds, path)
 
     def trees(self, model: LinearModel, n_features: int) -> Trees:
-        """Return no trees, but count each nonzero weight as one split whose gain is the weight's scaled magnitude."""
+        """Return a forest without trees. Each nonzero weight counts as a split whose gain is its scaled magnitude."""
         size = np.abs(model.weights()[:-1])
         used = np.flatnonzero(size).astype(np.int64)
         return Trees(None, "a linear model has no trees", 0, size, (size > 0.0).astype(np.int64), used)
