@@ -117,4 +117,4 @@ def test_a_dash_is_standard_output_or_refused(model: Path, data: Path, tmp_path:
     ):
         result = invoke(*arguments)
         assert result.exit_code == 2, arguments
-        assert "'-' is standard output" in result.stderr, arguments
+        assert "standard output" in result.stderr, arguments

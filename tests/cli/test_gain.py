@@ -71,7 +71,7 @@ def test_wherever_there_is_a_gain_it_may_be_one(
     (folder / "scores.txt").write_text("0\n" * 160)
     result = invoke(*command, "--gain", GAIN)
     assert result.exit_code == 0, result.stderr
-    assert ("not the gain of the expression" if command[0] == "doctor" else f"the gain {GAIN}") in result.stderr
+    assert ("not the gain expression" if command[0] == "doctor" else f"the gain {GAIN}") in result.stderr
 
 
 def test_faults_have_their_line_before_anything_is_trained(folder: Path):

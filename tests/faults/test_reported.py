@@ -583,8 +583,8 @@ def arguments_of_other_fits() -> None:
     assert weighted == trained(**watched, eval_sample_weight=[[1, 3]]).evals_result_ != expected
     assert trained(**watched, eval_metric="map", early_stopping_rounds=1).best_iteration_ < 3
     for name, says in {
-        "init_score": "init_model=",
-        "base_margin": "init_model=",
+        "init_score": "init_model",
+        "base_margin": "init_model",
         "eval_st": "'eval_set'",
     }.items():
         with pytest.raises(boostrank.ParameterError, match=f"{name}.*{says}"):

@@ -123,7 +123,7 @@ def test_fewer_numbers_are_refused(backend: str, data: Any) -> None:
 @pytest.mark.parametrize(
     ("params", "reason"),
     [
-        ({"monotone_constraints": [2, 0, 0, 0, 0, 0]}, r"use 1 \(rising\)"),
+        ({"monotone_constraints": [2, 0, 0, 0, 0, 0]}, r"1 \(rising\)"),
         ({"monotone_constraints": [1] * 7}, "has 7 numbers, .* 6 features"),
         ({"monotone_constraints": {"rissing": 1}}, "no feature 'rissing'. Did you mean 'rising'"),
         ({"monotone_constraints": "up,down"}, "is not a list"),
