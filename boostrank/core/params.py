@@ -147,12 +147,19 @@ class Registry(Generic[T]):
         what: noun for a member in messages, such as "objective".
         within: module in each subpackage that defines `SPEC`; "" for its `__init__`.
         instead: mapping from names that are not members to the members to suggest.
+        loader: function that returns a member from a Python file, suggested for names of files; "" if there is none.
     """
 
     def __init__(
-        self, package: str, what: str, within: str = "", instead: Mapping[str, Sequence[str]] | None = None
+        self,
+        package: str,
+        what: str,
+        within: str = "",
+        instead: Mapping[str, Sequence[str]] | None = None,
+        loader: str = "",
     ) -> None:
         self._package, self._what, self._within, self._instead = package, what, within, instead or {}
+        self._loader = loader
         self._added: dict[str, T] = {}
 
     @cached_property
@@ -191,5 +198,7 @@ class Registry(Generic[T]):
         for words, members in self._instead.items():
             if wanted in map(plain_name, words.split()):
                 raise ParameterError(f"unknown {self._what} {name!r}. Use one of {', '.join(members)}")
-        file = " Pass boostrank.load_objective(path) for a file." if name.endswith(".py") else ""
-        raise ParameterError(f"unknown {self._what} {name!r}.{file or did_you_mean(name, self.names())}")
+        hint = did_you_mean(name, self.names())
+        if self._loader and name.endswith(".py"):
+            hint = f" For a file, pass {self._loader}({name!r})"
+        raise ParameterError(f"unknown {self._what} {name!r}.{hint}")

@@ -48,7 +48,7 @@ _NORMS = ("norm_distance", "norm_query")
 
 @dataclass(frozen=True)
 class TrainingParameters:
-    """Training parameters, grouped by what they affect.
+    """Training parameters, grouped by purpose.
 
     Args:
         objective: one of boostrank's objectives, or None if `native_objective` or `function` is given.

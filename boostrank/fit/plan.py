@@ -119,7 +119,7 @@ class Draft:
 
     @cached_property
     def settings(self) -> TrainingParameters:
-        """Parameters, grouped by what they affect."""
+        """Parameters, grouped by purpose."""
         return split_params(self.params, self.rounds, self.engine)
 
     @property

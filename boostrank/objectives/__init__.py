@@ -16,4 +16,6 @@ _OTHER_WORDS = {
 }
 """The objectives to use instead of metrics and of other programs' losses."""
 
-OBJECTIVES: Registry[ObjectiveSpec] = Registry("boostrank.objectives", "objective", instead=_OTHER_WORDS)
+OBJECTIVES: Registry[ObjectiveSpec] = Registry(
+    "boostrank.objectives", "objective", instead=_OTHER_WORDS, loader="boostrank.load_objective"
+)

@@ -85,12 +85,16 @@ def test_a_model_with_a_start_is_exported(data: Path, tmp_path: Path) -> None:
 def test_codes_of_categories_are_said(tmp_path: Path) -> None:
     pl = pytest.importorskip("polars", reason="frames of polars")
     rows = {"shop": ["a", "b", "c", "a"] * 25, "label": [0, 1, 0, 1] * 25, "qid": sorted([*range(10)] * 10)}
-    data = RankingDataset.from_frame(pl.DataFrame(rows), categorical_feature=["shop"])
     params = {"objective": "lambdarank", "metric": "none", "min_data_in_leaf": 5, "verbosity": -1}
-    train(params, data, 1, start="none").save(tmp_path / "m.txt")
-    result = invoke("export", tmp_path / "m.txt", "--to", "python", "-o", tmp_path / "m.py")
-    assert result.exit_code == 0, result.stderr
-    assert f"{tmp_path}/m.txt.meta.json" in result.stderr
+    # The second model has a categorical feature that no tree uses, because it is constant.
+    for shops, splits in ((rows["shop"], True), (["a"] * 100, False)):
+        frame = pl.DataFrame(rows | {"shop": shops, "price": rows["label"]})
+        data = RankingDataset.from_frame(frame.drop("price") if splits else frame, categorical_feature=["shop"])
+        train(params, data, 1, start="none").save(tmp_path / "m.txt")
+        result = invoke("export", tmp_path / "m.txt", "--to", "python", "-o", tmp_path / "m.py")
+        assert result.exit_code == 0, result.stderr
+        assert (f"{tmp_path}/m.txt.meta.json" in result.stderr) is splits
+        assert "not codes" not in result.stderr  # about the rows of the check
 
 
 def table(path: Path) -> Path:

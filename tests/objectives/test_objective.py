@@ -61,6 +61,11 @@ def test_unknown_parameters_get_a_suggestion():
         Objective("sdcg", sigm=1)
 
 
+def test_the_name_of_a_file_is_no_objective_and_the_message_says_what_loads_it():
+    with pytest.raises(ParameterError, match=r"'my\.py'.*boostrank\.load_objective"):
+        Objective("my.py")
+
+
 @pytest.mark.parametrize(
     "options", [{"gain": "cubic"}, {"hessian_scale": "huge"}, {"sigma": 0}, {"sigma": -1}, {"k": "linear(1, 2)"}]
 )

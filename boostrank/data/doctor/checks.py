@@ -38,7 +38,7 @@ class Finding:
         file: first file with the problem; "" if the problem has no location.
         line, column: line and byte, both starting at 1; 0 means the whole file or line.
         count: number of affected rows, queries or features.
-        message, cost: what was observed, and its consequence.
+        message, cost: the observation, and its consequence.
         fix: command, option or question that leads to a remedy; "" if none is needed.
         options: options of `train` that accept the data; "" if there are none.
     """
