@@ -1,9 +1,9 @@
-"""Rules of the kernel contract as functions of a probe, which are tried on queries of 0 to 11 documents.
+"""Rules of the kernel contract as functions of a probe, tried on queries of 0 to 11 documents, the shortest first.
 
 Compiled code does not check indices, and a wrong index corrupts memory or ends the process. So the Python body of a
-kernel is called first, because NumPy checks its indices. It may call compiled functions, so every array has margins,
-and the shortest queries come first. Outputs, scratch memory and margins are filled with arbitrary numbers, and with
-other numbers in a second run, which reveals a kernel that depends on them.
+kernel is called first, because NumPy checks its indices. It may call compiled functions, so every array has margins.
+Outputs, scratch memory and margins are filled with arbitrary numbers, and with other numbers in a second run, which
+reveals a kernel that depends on them.
 """
 
 from __future__ import annotations

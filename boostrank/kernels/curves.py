@@ -15,7 +15,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.jit import F1, F2, I1, entry_point, inline
 
 LOWEST = float(np.finfo(np.float64).min)
-"""The smallest number; smaller values (-infinity) are missing, because a LightGBM tree sends both the same way."""
+"""The smallest finite number; -infinity, below it, is missing, because a LightGBM tree sends both the same way."""
 
 ZERO = float(np.float32(1e-35))
 """LightGBM's kZeroThreshold in float32, below which magnitudes are treated as 0."""
@@ -37,7 +37,7 @@ class Curve:
         bounds: float64[k], ends of all pieces but the last, ascending.
         constant: float64[k + 1].
         missing: value for a missing feature.
-        documents: float64[k + 2], number of documents in each piece, and of those without a value; None if unknown.
+        documents: float64[k + 2], number of documents in each piece, last of those without a value; None if unknown.
     """
 
     bounds: Float64Array
@@ -181,7 +181,7 @@ def _find(
     x: Float32Array,
     piece: npt.NDArray[np.uint32],
 ) -> None:
-    """Write the values of a column to `x` (NaN where missing), and the piece of each value to `piece`."""
+    """Write the values of a column to `x` (NaN where missing), and the piece of each other value to `piece`."""
     for i in range(size):
         value = rows[start + i, column]
         x[i] = _NO_SIZE if -_NEAR <= value <= _NEAR else _MISSING if value < _LEAST else value

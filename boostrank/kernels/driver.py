@@ -60,8 +60,8 @@ _U1 = types.Array(types.uint8, 1, "C")
 class Buffers:
     """The outputs of a pass, allocated once per data set.
 
-    They are derivatives, float[N], and each query's loss, sums and state, [Q], all including the query weights.
-    `scratch` contains the work arrays of kernels for each thread that has run.
+    They are derivatives, float[N], and, [Q], each query's loss, sums of Hessian and |gradient| and state, all with the
+    query weights. `scratch` contains the work arrays of kernels for each thread that has run.
     """
 
     grad: np.ndarray[Any, np.dtype[Any]]
@@ -160,7 +160,7 @@ def run_kernel(
 def mix_gradients(
     parts: Sequence[Buffers], factors: Sequence[float], ptr: Int64Array, out: Buffers, *, threads: int = 1
 ) -> None:
-    """Write factors[0] * parts[0] + factors[1] * parts[1] to `out` in float32, where the parts are float64."""
+    """Write the losses, gradients and Hessians, sums of factor * part, to `out`, float32; the parts are float64."""
     (first, second), (a, b) = parts, factors
 
     def work(task: tuple[int, int]) -> None:

@@ -30,7 +30,7 @@ Two kinds of sums depend on how the gains of two documents compare, where the nu
   approximation, so cancellation is exact up to rounding.
 * over **misordered** pairs, of weights only (the linear side of a hinge): a Fenwick tree over the grades.
 
-Grades are numbered from 0, the highest gain of the query. All arrays have n elements, by descending score.
+Grades are numbered from 0, the highest gain of the query. Arrays have n elements, by descending score unless grouped.
 """
 
 from __future__ import annotations

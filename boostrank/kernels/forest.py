@@ -91,7 +91,7 @@ class Forest:
         return np.flatnonzero(bits).astype(np.int64)
 
     def exponent(self) -> int:
-        """Return the exponent of 2 that makes the values of leaves and of a start integers of at most 60 bits."""
+        """Return the exponent of 2 that makes values of leaves and a start integers whose sum has at most 60 bits."""
         largest = np.zeros(max(1, self.roots.size))
         np.maximum.at(largest, self.leaf_trees(), np.abs(self.value))
         start = 0.0 if self.start is None else self.start.largest

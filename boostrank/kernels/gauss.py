@@ -101,7 +101,7 @@ def gauss_gradient(
         s: float64[n], descending.
         first, last, stop: the run is from `first` to before `last`, and its anchors end before `stop`.
         unit: factor from s to u.
-        documents: float64[3, n], 1, the value v, and the share of the upper node in v.
+        documents: float64[3, n]: 1, the value v, and the share of the upper node in v.
         node: int64[n], the node equal to v, or the lower node of its mixture.
         nodes: float64[slots], ascending. In |v - c| a mixture counts as its two nodes.
         work, iwork: float64[ROOM n], int64[IROOM n], overwritten.

@@ -11,8 +11,7 @@ A kernel is written with names:
 | query.order | int64[n], documents by descending score, ties in input order (undefined if `ordered` is False) |
 | query.doc_const | float64[n, d], constants of each document, from `prepare` |
 | query.query_const | float64[c], constants of the query, from `prepare` |
-| params.NAME | value of that parameter in this round: a number, an integer (a choice is its index) or a bool; `seed` is
-the seed of the round |
+| params.NAME | its value in this round: a number, an integer (a choice is its index) or a bool; `seed` is the round's |
 | params.with_loss | with `loss_on_demand`: whether the loss is needed; if not, any finite number may be returned |
 | grad, hess | float64[n], zeros: derivative of the loss, and a curvature >= 0 |
 | scratch.NAME | declared row of that name, float64[n] or int64[n], contents undefined |
@@ -87,7 +86,7 @@ class Kernel(CompiledFunction[..., float]):
         loss_on_demand: whether the kernel computes its loss only if `params.with_loss` is true.
 
     Attributes:
-        py_func: the function of ten arguments in Python.
+        py_func: the function of ten arguments that is compiled, in Python.
         scratch_per_document: numbers per document in each scratch array; None for a function of `ARRAYS`.
     """
 
@@ -191,7 +190,7 @@ def _decoded(position: int, param: Param, count: int) -> str:
 
 
 def objective_kernel(body: Callable[..., float] | None = None, /, **declared: Any) -> Any:
-    """Return a decorator for an objective's kernel; see `Kernel` for its declarations."""
+    """Decorate an objective's kernel; see `Kernel` for its declarations."""
     return Kernel(body) if body is not None else lambda function: Kernel(function, **declared)
 
 

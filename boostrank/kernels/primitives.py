@@ -80,7 +80,7 @@ def bounded(loss: float) -> float:
 
 @inline
 def origin(scores: Float64Array) -> float:
-    """Return the midpoint of descending scores, to be subtracted from them, or 0 if differences would overflow."""
+    """Return the middle one of descending scores, to be subtracted from all, or 0 if differences would overflow."""
     n = scores.shape[0]
     return scores[n // 2] if scores[0] - scores[n - 1] < math.inf else 0.0
 
@@ -197,7 +197,7 @@ SORT = types.FunctionType(types.void(F1, I1, I1))
 
 @entry_point(SORT.signature)
 def compiled_sort(scores: Float64Array, order: Int64Array, spare: Int64Array) -> None:
-    """Return `sort_descending` as a function pointer, which is compiled once for all callers."""
+    """Run `sort_descending`, compiled once for all callers, which take it as a function pointer."""
     sort_descending(scores, order, spare)
 
 
@@ -274,7 +274,7 @@ def _mix(z: np.uint64) -> np.uint64:
 def uniform(seed: float, stream: int, index: int) -> float:
     """Return a random number strictly between 0 and 1, symmetric about 1/2, in steps of 2^-52.
 
-    The seed is an integer from 0 to 2^53, such as `round_seed` returns, which a float64 represents exactly.
+    The seed is an integer from 0 to 2^53 (see `round_seed`), exact in a float64; `stream` and `index` are at least 0.
     """
     key = _mix(_mix(np.uint64(np.int64(seed)) + _GAMMA) + (np.uint64(stream) + _ONE) * _GAMMA)
     return (float(_mix(key + (np.uint64(index) + _ONE) * _GAMMA) >> _KEPT) + 0.5) * _UNIT

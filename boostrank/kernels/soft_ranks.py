@@ -152,7 +152,7 @@ SHARES = -np.expm1(-RATES)
 
 
 def curves(rates: Float64Array, u: Float64Array, above: bool) -> tuple[Float64Array, Float64Array]:
-    """Return each curve minus its limit, and its slope, at distances u >= 0 where i is above or below j.
+    """Return each curve minus its limit, and its slope by the distance of i above j, at |distances| u on one side.
 
     Both are float64[2 + nodes, points].
     """

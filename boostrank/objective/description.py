@@ -108,13 +108,13 @@ class TrainingObjective(ABC):
         self.__dict__.update(state)
 
     def bind(self, labels: npt.ArrayLike, queries: QueryIndex, all_reduce: AllReduce = alone) -> BoundObjective:
-        """Compute the constants and allocate the buffers for a data set, as described in `BoundObjective`."""
+        """Bind to data: compute constants and allocate buffers; arguments and errors are those of `BoundObjective`."""
         return BoundObjective(self, np.ascontiguousarray(labels, dtype=np.float64), queries, all_reduce)
 
     def __call__(
         self, first: Any, second: Any, weight: Any = None, group: Any = None
     ) -> tuple[Float32Array, Float32Array]:
-        """Return the gradient to an engine that passes (scores, data) or (labels, scores, weights, group sizes).
+        """Return the gradient for (scores, data) or, from LGBMRanker, for (labels, scores, weights, group sizes).
 
         Returns:
             Gradient and hessian, float32[N], valid until the next call.

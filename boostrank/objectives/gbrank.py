@@ -7,7 +7,7 @@ tau. The leaf of that tree is exactly the Newton step of L: the gradient is the 
 the number of pairs. So GBRank is RankSVM with a squared hinge, but it is derived from regression.
 
 Source: Zheng, Chen, Sun, Zha, "A regression framework for learning ranking functions using relative relevance
-judgments", SIGIR 2007. Deviation: trees are fitted to residuals and summed, as all objectives do here, whereas the
+judgments", SIGIR 2007. Deviation: trees are fitted to residuals and summed, as with all objectives here, whereas the
 paper averages trees fitted to the targets, h_k = (k h_(k-1) + eta tree) / (k + 1).
 
 Hessian: the number of misordered pairs, exact unless a pair is exactly on the margin.

@@ -2,8 +2,8 @@
 
     L = (1/2) sum_i w_i (s_i - t_i)^2,   t the label or the gain,   w the weights of documents, 1
 
-All documents have the same weight, so long queries have more weight than short ones, as in ordinary regression. With
-`per_query`, the error is divided by n and queries have equal weight, as in REG-SHF-SDCG.
+Unless weighted, documents count the same, so long queries have more weight than short ones, as in ordinary regression.
+With `per_query`, the error is divided by n and queries have equal weight, as in REG-SHF-SDCG.
 
 Source: the baseline of Wu, Chang, Zheng, Zha 2009 and Chapelle, Wu 2010. Hessian: exact, w or w / n.
 Cost: n per query.

@@ -3,8 +3,9 @@
     rhat_i = 1 + sum_{j != i} G_sigma(s_i - s_j),     G_sigma(x) = 1 / (1 + exp(x / sigma))
     J      = (1/Z) sum_i g_i D(rhat_i) W_k(rhat_i),   W_k(r) = G_tau(r - k)
 
-With gain_base=zero, SDCG pushes a misordered adjacent pair of graded documents the wrong way once its scores differ by
-more than 2.43 sigma (labels 2 and 1; 1.57 for 3 and 2; 1.36 for 4 and 3). The smoothed hinges of SHF-SDCG repair this.
+Where gains are 2^label - 1 (gain_base=zero, or a query with label 0), SDCG pushes a misordered adjacent pair of graded
+documents the wrong way once scores differ by more than 2.43 sigma (labels 2 and 1; 1.57 for 3 and 2; 1.36 for 4 and 3).
+The smoothed hinges of SHF-SDCG repair this.
 
 Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (5)-(9). Deviations: DCG is divided
 by its ideal value Z, so that queries weigh the same; the truncation weight has its own width tau, in ranks; no

@@ -218,7 +218,7 @@ def _settled(values: Mapping[str, Any], total: int) -> int:
 def gain_nodes(gains: Float64Array, ptr: Int64Array, most: int) -> tuple[Float64Array, Float64Array]:
     """Express every document's gain as a mixture of two neighbouring nodes of its query.
 
-    The nodes are the distinct gains of the query, or `most` >= 2 of these that are evenly spread and include both ends.
+    The nodes are the distinct gains of the query, or `most` >= 2 of them, evenly spread in order, with both ends.
     The mixture of |node - c| equals |gain - c| if the gain is a node or c is not between the same two nodes, and is
     larger otherwise, because |x - c| is convex.
 

@@ -16,7 +16,7 @@ CatBoost catboost/private/libs/algo/yetirank_helpers.cpp. Deviations: t may be t
 ln(u / (1 - u)), CatBoost's ln(u / (1.000001 - u)), which it calls Gumbel. CatBoost's weights are the change of the
 metric for NDCG, DCG, ERR and, of neighbours, MRR. For MAP it sums 1 / rank over the upper document and the relevant
 ones between, however many are above or in all. Its gains for NDCG and ERR are labels; here they are the metrics'.
-Defaults are CatBoost's.
+Defaults are CatBoost's, and the algorithm is that of its CPU version.
 
 Hessian: a proxy, the curvature w rho (1 - rho) of the pair losses with constant w, as in CatBoost.
 Cost: n log n per permutation, with a random number per document and two exponentials per neighbour.

@@ -220,6 +220,6 @@ def _count(part: str, keyword: str, *, low: int) -> int:
 
 
 def is_schedule_text(value: object) -> bool:
-    """Return True if a value is text in the form of a schedule."""
+    """Return True if a value is text that begins like a schedule."""
     word = re.match(r"\s*([a-z]+)\s*(\(|$)", value) if isinstance(value, str) else None
     return word is not None and word[1] in _BY_NAME and (word[2] == "(" or word[1] == "logistic")
