@@ -36,7 +36,7 @@ OF_LABELS = frozenset(
 )
 """Names of `boostrank.data.doctor` findings about labels, which training on clicks ignores."""
 
-FEW_LISTS = 5  # number of times the median list was shown: with 2, debiasing ranked worse than click counts
+FEW_LISTS = 5  # times that the median query's list was shown: with 2, debiasing ranked worse than click counts
 _MANY = 0.2  # share of queries from which a note becomes a warning
 _RATES = 10  # positions whose click rates are listed
 _ENOUGH = 20  # impressions

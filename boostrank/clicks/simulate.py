@@ -26,8 +26,8 @@ class Users:
 
     Args:
         model: "position": users examine position p with probability p^-eta, and click an examined document with its
-            click probability. "trust": an examined relevant document is clicked with probability
-            1 - (min(p, 20) + 1) / 100, and an irrelevant one with .65 / p (A. Agarwal, X. Wang, C. Li, M. Bendersky,
+            click probability. "trust": a document that "position" would click is clicked with probability
+            1 - (min(p, 20) + 1) / 100, any other examined one with .65 / p (A. Agarwal, X. Wang, C. Li, M. Bendersky,
             M. Najork, "Addressing trust bias for unbiased learning-to-rank", WWW 2019). "cascade": users read from the
             top and are more likely to leave after a click; eta is not used.
         eta: strength of position bias.

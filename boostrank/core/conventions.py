@@ -177,7 +177,7 @@ _WORDS = dict.fromkeys(("exponential", "exp", "exp2"), "exponential") | dict.fro
 
 
 def expression_of(gain: Any) -> GainExpression | None:
-    """Return the parsed expression if the gain is one, such as "0.7*label + 0.3*log1p(margin)", or None otherwise."""
+    """Return the parsed expression, or None for a word, a table or no text. Other text raises `ParameterError`."""
     if not isinstance(gain, str) or not gain.strip() or _word_or_table(gain) is not None:
         return None
     return GainExpression.parse(gain)
@@ -264,7 +264,7 @@ def label_map_from_zero(labels: npt.ArrayLike) -> str:
 
 
 def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Float64Array:
-    """Return `gains_from_labels` multiplied by the document weights, if any, float64[N]."""
+    """Return `gains_from_labels` times the document weights, if any, float64[N]. Overflow raises `DataError`."""
     with queries.naming_rows():
         gains = gains_from_labels(labels, gain)
     if queries.document_weights is None:

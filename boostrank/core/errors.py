@@ -14,7 +14,7 @@ class BoostrankError(Exception):
     """Base class of all errors that boostrank raises on purpose.
 
     Attributes:
-        exit_code: exit status of the command line, which is 2 for invalid input or options, and 3 for work that failed.
+        exit_code: exit status of the command: 2 for invalid input or options, 3 for failed work, 4 for a lost worker.
     """
 
     exit_code = 3

@@ -55,7 +55,7 @@ def mark_alive(descriptor: int, path: str) -> bool:
 
 
 def remove_if_dead(path: str) -> None:
-    """Remove a marked file or folder if the process that marked it has definitely ended."""
+    """Remove a marked file or folder if the process that marked it has definitely ended. Failures raise `OSError`."""
     is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
     if fcntl is None:
         if not is_folder:
@@ -168,7 +168,7 @@ def record_path(path: AnyPath) -> str:
 
 
 def read_text(path: AnyPath, *, errors: str = "strict") -> str:
-    r"""Read a sidecar file as UTF-8 text, without a byte order mark and with "\n" as line endings."""
+    r"""Read a sidecar file as UTF-8, without a byte order mark, with "\n" as line ends, or raise `FileFormatError`."""
     try:
         text = read_whole(path).decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
@@ -177,7 +177,7 @@ def read_text(path: AnyPath, *, errors: str = "strict") -> str:
 
 
 def read_whole(path: AnyPath) -> bytes:
-    """Read a sidecar file. Pipes and devices are read up to a limit, because they may be endless."""
+    """Read a sidecar file, or raise `FileFormatError`, also for a pipe or device (maybe endless) beyond a limit."""
     try:
         with open(path, "rb") as file:
             ends = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
@@ -207,8 +207,8 @@ def replacing(path: AnyPath, *, streams: bool = False) -> Iterator[int]:
         streams: whether to write directly to a pipe or a device (`/dev/stdout`) instead of refusing it.
 
     Raises:
-        TrainingError: if the block or a step failed (disk full, no permission, ...). The old file is unchanged, unless
-            the message says that only the final sync of the folder failed.
+        TrainingError: if a write or another step failed (disk full, no permission, ...). The old file is unchanged, as
+            after any error in the block, unless the message says that only the final sync of the folder failed.
         BrokenPipeError: if the reader closed the pipe.
     """
     if streams and _is_stream(path):

@@ -28,7 +28,7 @@ _WAIT_POLICY = "passive"
 
 
 def available_threads() -> int:
-    """Return the number of threads to use: `OMP_NUM_THREADS` if set, else the cores in the CPU mask and quota."""
+    """Return `OMP_NUM_THREADS` if set (`ParameterError` above `MOST_THREADS`), else the cores in mask and quota."""
     word = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip().lstrip("0")
     if not (word.isascii() and word.isdigit()):
         return _allowed_cores()
@@ -36,7 +36,7 @@ def available_threads() -> int:
 
 
 def resolve_threads(threads: int | None) -> int:
-    """Return the number of threads, where None and numbers below 1 mean every available core."""
+    """Return the number of threads (None or below 1: every available core), or raise `ParameterError` for too many."""
     return available_threads() if threads is None or threads < 1 else _checked(threads, "num_threads")
 
 
@@ -116,7 +116,7 @@ def _groups(root: Path, controller: str) -> list[Path]:
 
 
 def _numbers(group: Path, *names: str) -> list[int]:
-    """Return the numbers in control group files, except for files that are missing or contain "max"."""
+    """Return the numbers in control group files. Files that are missing and the word "max" give none."""
     found = []
     for name in names:
         with contextlib.suppress(OSError, ValueError):

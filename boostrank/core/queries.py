@@ -22,7 +22,7 @@ Places = Callable[[int], tuple[str, int]]
 
 @dataclass(frozen=True, eq=False)
 class QueryIndex:
-    """An index of the rows in each query, where query q consists of the rows from ptr[q] to ptr[q+1].
+    """An index of the rows in each query, where query q consists of the rows from ptr[q] to below ptr[q+1].
 
     Args:
         ptr: int64[Q+1], non-decreasing, ptr[0] = 0.

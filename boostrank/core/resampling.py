@@ -29,8 +29,8 @@ def bootstrap_intervals(
 ) -> tuple[Float64Array, Float64Array]:
     """Compute the ends, float64[m], of 95% intervals for weighted means by resampling queries with replacement.
 
-    The percentile bootstrap is widened for few queries, because the spread of resampled means is too small by sqrt((Q -
-    1) / Q), and Student's distribution has thicker tails than the normal distribution ("expanded percentile", T.
+    The percentile bootstrap is widened for few queries, because the spread of resampled means is too small by
+    sqrt((Q - 1) / Q), and Student's distribution has thicker tails than the normal one ("expanded percentile", T.
     Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69, 2015). With more than
     20,000 queries, use the normal interval, which is mean -+ 1.96 standard errors of the weighted mean.
 

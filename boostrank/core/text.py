@@ -24,7 +24,7 @@ _UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "KI": 2**10, "MI": 2**
 
 
 def parse_size(text: str) -> int:
-    """Parse a size in bytes, such as `800MB`, `1.5 GB`, `2GiB` or `1000000`."""
+    """Parse a size in bytes, such as `1.5 GB` (decimal), `2GiB` (binary) or `1000000`, or raise `ParameterError`."""
     word = text.strip().upper().removesuffix("B").rstrip()
     digits = word.rstrip("KMGTI")
     try:

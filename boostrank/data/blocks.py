@@ -25,7 +25,7 @@ Int32Array = npt.NDArray[np.int32]
 # Contiguous arrays in signatures: uint8, int32, float32; 2-D int64, float32.
 B1, N1, S1, I2, S2 = types.uint8[::1], types.int32[::1], types.float32[::1], types.int64[:, ::1], types.float32[:, ::1]
 
-# Slots of `Block.counts`: first numbers of rows, lines, runs and values, in the whole block or of one kind.
+# Slots of `Block.counts`: numbers of rows, lines, runs and values, in the whole block or of one kind.
 ROWS, LINES, BLANK_LINES, BAD_ROWS, DESCENDING_ROWS, RUNS = range(6)
 CELLS, BEYOND, MISSING, INFINITIES, REPEATED_CELLS = range(6, 11)
 # First line with descending feature numbers, first with feature 0, first with the largest number, and this number.

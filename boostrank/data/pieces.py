@@ -353,7 +353,7 @@ class ColumnarOutput(Output):
 
 @contextmanager
 def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None) -> Iterator[Output]:
-    """Open an output (`-` for standard output), which replaces its file if the block succeeds and is none of `read`."""
+    """Open an output (`-`: standard output), none of `read`, which replaces its file if the block succeeds."""
     columnar = spec is not None and issubclass(spec.source, ColumnarSource)
     if spec is not None:
         asked = format_by_name(path) or spec

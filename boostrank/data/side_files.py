@@ -1,7 +1,7 @@
 """Side files with group sizes and weights, as in LightGBM's and XGBoost's text formats.
 
 `data.txt.query` or `data.txt.group` contains the number of rows of each query, one per line. `data.txt.weight` contains
-one weight per query or per row, one per line. Query weights are positive, and row weights are at least 0.
+one positive weight per query, or one per row of at least 0. Row weights that vary within a query are document weights.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ class CsvSource(TableSource):
         return math.nan, f"{cell} is not a number: {words}"
 
     def _trimmed(self, column: Any, place: int, columns: Columns) -> Any:
-        """Return text without surrounding blanks, with null for missing cells. Columns in `pick` keep these blanks.
+        """Return text without surrounding blanks, null if missing. Columns in `pick` keep those of words.
 
         Categories become numbers if they are numbers in the training data, because text cells have no type.
         """

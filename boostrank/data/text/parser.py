@@ -340,7 +340,7 @@ def _sort_cells(ids: Int32Array, values: Float32Array, begin: int, end: int, sta
 
 @inline
 def _line_end(text: Bytes, p: int) -> int:
-    """Return the position of the line end after a comment, or -1 if the line contains NUL or a carriage return."""
+    """Return the position of the line end after a comment, or -1 if the comment contains NUL or a lone return."""
     while text[p] != NEWLINE:
         if text[p] == 0:
             return -1

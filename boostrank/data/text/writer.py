@@ -31,7 +31,7 @@ def write_libsvm(
 ) -> None:
     """Write lines `label qid:ID number:value ... # NAME` atomically, where document names are optional.
 
-    All values of dense matrices are written, but only the stored values of sparse matrices. Numbers are written with
+    Dense matrices are written in full, sparse ones with their stored values and a zero where the width requires it, in
     the fewest digits that give the same float32 again. Query or document weights are written to `FILE.weight`.
 
     Args:
