@@ -35,7 +35,7 @@ _SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 _PROGRAM = 300e6  # the process after imports, with compiled kernels
 _NAME = 350  # a feature name in data, model and record
 _CELL = 1.7  # bins by column and by row
-_WIDE, _ENTRY = 100, 8  # with 100 cells per value, XGBoost stores entries, each as large as 8 cells
+_WIDE, _ENTRY = 100, 8  # above 100 cells per value, XGBoost stores entries, each as large as 8 cells
 _ROW = 100  # labels, scores, gradients and Hessians, order, leaves
 _VALID_CELL, _VALID_ROW = 1.0, 60
 _HISTOGRAM_BIN = 16  # sums of gradients and Hessians
@@ -303,7 +303,7 @@ def make_plan(work: Work, *, backend: str = "lightgbm", route: str = "auto", lim
     Args:
         backend: name of the engine.
         route: "memory", "bins", "external", or "auto" for the first route below the limit.
-        limit: limit on anonymous memory in bytes, or None for the free memory, of which `auto` uses half for floats.
+        limit: limit on anonymous memory in bytes, or None for the free memory, with `auto` at most half for floats.
     """
     engines = [name for name in ENGINES if name == backend or find_spec(name) is not None]
     routes = tuple(Route(name, one, peak_of(name, one, work)) for name in engines for one in ENGINES[name].routes)

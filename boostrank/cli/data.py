@@ -263,7 +263,7 @@ def make(own: Make) -> None:
 
 class CountClicks(Options):
     sessions: tuple[str, ...] = argument("SESSIONS...", file="read")
-    output: str = option("Click log to write, by convention DATA.clicks.", short="-o", file="write")
+    output: str = option("Click log to write; --clicks finds DATA.clicks next to DATA.", short="-o", file="write")
     position: str = option("Column with the document's position in the list, from 1.", "position", metavar="COLUMN")
     clicked: str = option(
         "Column with clicks: 1 or true, 0 or false; with --impressions, their number.", "clicked", metavar="COLUMN"

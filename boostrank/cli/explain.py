@@ -127,8 +127,8 @@ def _how(found: Importance) -> str:
 def _print_removed(found: Importance, removed: Effect) -> None:
     left = found.value - removed.loss
     click.echo(
-        f"removable, {len(removed.features)} features: {listed(removed.features)}; without them, {found.metric} is "
-        f"{left:.4f}, a loss of {removed.loss:+.4f}, {removed.low:+.4f} to {removed.high:+.4f}"
+        f"removable, {len(removed.features)} features: {listed(removed.features)}; shuffled together, {found.metric} "
+        f"is {left:.4f}, a loss of {removed.loss:+.4f}, {removed.low:+.4f} to {removed.high:+.4f}"
     )
     if removed.high > found.negligible:
         click.echo("together they may matter, so remove them step by step and train again")

@@ -23,7 +23,7 @@ _BY_CLICKS = "dcg@1,3,5,10"
 
 class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measures"):
     metrics: tuple[str, ...] = option(
-        "Metric, such as ndcg@1,3,5,10 or map. All analyses use the first one, at its largest cut-off.",
+        "Metric, such as ndcg@1,3,5,10 or map. All sections but the verdict use the first one, at its largest cut-off.",
         flag="--metric",
         metavar="NAME",
         shown=f"{', '.join(METRICS)}; {_BY_CLICKS} for clicks",
@@ -35,7 +35,7 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
         "File with features to shuffle together, one group per line: `text: bm25_*, tf_title`.", file="read"
     )
     documents: int | None = option(
-        "Use a sample of whole queries with about N documents for importances and curves; 0 uses all.",
+        "Use a sample of whole queries with about N documents for importance and learning; 0 uses all.",
         ge=0,
         shown="as many as take half a minute each",
     )

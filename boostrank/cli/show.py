@@ -76,7 +76,7 @@ def write_page(path: str, html: str) -> None:
 
 
 def time_left() -> Callable[[int, int], str]:
-    """Return a function that formats the remaining time, (steps done, total) -> " 12 s left", or "" at the end."""
+    """Return a function that formats the remaining time, (steps done, total) -> "  12 s left", or "" at the end."""
     started = time.monotonic()
 
     def left(done: int, total: int) -> str:

@@ -274,7 +274,7 @@ def _checkpoint(own: TrainCommand, options: TrainOptions) -> Checkpoint | None:
 
 
 def _set_names(paths: Sequence[str]) -> list[str]:
-    """Return the names of validation files without folders and extensions, or numbers if the names are not distinct."""
+    """Return the names of validation files without folders and extensions, or valid_0, valid_1, ... if names clash."""
     stems = [Path(path).name.split(".")[0].strip("*?-_") or Path(path).parent.name or path for path in paths]
     distinct = len(set(stems)) == len(stems) and "training" not in stems
     return stems if distinct else [f"valid_{i}" for i in range(len(paths))]

@@ -391,7 +391,7 @@ def moved_line(moves: Verification) -> str:
     row, query, own, given = moves.first
     return (
         f"{moves.moved:,} of {count_of(moves.documents, 'document')} change rank; the first different score is in row "
-        f"{row + 1:,} of query {query}: the model gives {own:.9g}, the exported file {given:.9g}"
+        f"{row + 1:,}, query {query}: the model gives {own:.9g}, the exported file {given:.9g}"
     )
 
 

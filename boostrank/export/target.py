@@ -172,7 +172,7 @@ def with_version(title: str, *packages: str) -> str:
 
 
 def cuts(forest: Forest) -> Float32Array:
-    """Return the largest float32 value that goes left at each node, float32[M], and NaN at categorical splits.
+    """Return the largest float32 value that goes left at each node, float32[M]; NaN if none does and for categories.
 
     No float32 value lies between it and the threshold. Therefore, float32 values go in the same direction with `<=` and
     this value, with `<` and `above(cuts)`, and with either comparison and a number in between.

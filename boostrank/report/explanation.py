@@ -341,7 +341,7 @@ class FeatureValues:
     def best(
         self, now: float, trials: Float32Array, swaps: npt.NDArray[np.bool_]
     ) -> tuple[int, float, bool, float] | None:
-        """Return the position, value and step of the best trial that swaps the pair, and whether the value occurs."""
+        """Return the position and value of the best trial that swaps the pair, whether it occurs, and its step."""
         steps = np.flatnonzero(swaps[:-1])
         if not steps.size:
             missing = swaps.size - 1

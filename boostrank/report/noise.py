@@ -63,7 +63,7 @@ class NoiseReport:
     Args:
         runs: requested number of runs per source. A source whose first runs are identical has fewer runs.
         values: values on the validation queries by source and metric, float64[runs].
-        first: results of the first training by metric.
+        first: results of the first training, which changes nothing, by metric.
         weights: float64[Q], validation query weights.
         seconds: total duration of all runs in seconds.
     """

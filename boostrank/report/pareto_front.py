@@ -113,7 +113,7 @@ class ParetoFront(Result):
             text += f"{label} by {_signed(one)}, so it is better by both."
         else:
             text += f"changes {label} by {_signed(one)}, so a loss of up to {-one.low:.4f} remains possible."
-        return f"{text} It has the largest share of the goal without a sure loss. Measure it on other queries."
+        return f"{text} It has the highest {goal} of the mixes without a sure loss. Measure it on other queries."
 
     def to_html(self, data: str = "") -> str:
         """Return a self-contained HTML page that names the data. This needs the extra `report`."""
@@ -241,7 +241,7 @@ def gain_text(rule: Gain, expression: str | None) -> str:
 def mixed(
     share: float, gains: Float64Array, goals: Float64Array, scale: float, label_gain: str, goal: str
 ) -> tuple[Float64Array, str]:
-    """Return the gains for a mix, float64[N], and the expression that computes them."""
+    """Return the gains for a mix, float64[N], and the expression that computes them, with other names in backquotes."""
     if not share:
         return gains.copy(), label_gain
     own, other = round(1.0 - share, 10), float(f"{share * scale:.{_DIGITS}g}")

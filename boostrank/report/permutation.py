@@ -179,7 +179,7 @@ def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Flo
 
 
 def rank_correlation(ranks: Float64Array) -> Float64Array:
-    """Return Spearman's correlations within queries, float64[c, c], given the result of `within_query_ranks`."""
+    """Return Spearman's correlations of `within_query_ranks`, pooled, float64[c, c], with 0 for constant columns."""
     norm = np.sqrt(np.square(ranks).sum(axis=0))
     scaled = ranks / np.where(norm > 0.0, norm, 1.0)
     found = np.clip(scaled.T @ scaled, -1.0, 1.0)

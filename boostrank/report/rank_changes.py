@@ -39,7 +39,7 @@ class Ranker:
             return given
         model = find_model(given)
         if model is None and (hasattr(given, "predict") or callable(given)):
-            raise ParameterError(f"{name}: {type(given).__name__} is not a model; pass its scores predict(X)")
+            raise ParameterError(f"{name}: {type(given).__name__} is not a model; pass its scores, predict(X)")
         data = data if model is None else data.only(model.feature_names)
         scores = np.asarray(given if model is None else model.predict(data, threads=threads), dtype=np.float64)
         if scores.shape != (data.n_documents,):
@@ -85,8 +85,8 @@ class Inversion:
         rose: the worse document, which now ranks above the other.
         old, new: score difference by each ranker, in standard deviations of its scores in the query.
         features: the features whose contributions changed most, largest first, with the values of both documents
-            (`fell`, `rose`) and the difference of their contributions by each ranker in the same unit (`old`, `new`;
-            None for rankers without a model).
+            (`fell`, `rose`) and their contributions by each ranker, `fell` minus `rose`, in the same unit (`old`,
+            `new`; None for rankers without a model).
     """
 
     fell: RankChange

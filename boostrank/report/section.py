@@ -197,7 +197,7 @@ class Section:
             section.
         parts: function that returns the variables of the template.
         place: position on the page, in ascending order.
-        after: sections to run earlier. Their results are in the context.
+        after: sections to run earlier, if they are requested. Their results are in the context.
         short: name in the navigation, or "" for the title.
         applies: whether the section applies to the model and its data. Other sections run only on request.
     """

@@ -75,12 +75,12 @@ def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
 
 
 def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
-    """Segment queries by a mapping from query id to segment. Ids are compared as text."""
+    """Segment queries by query id, compared as text. Queries not in the table get `NO_SEGMENT`, with a warning."""
     known = {str(qid): str(segment) for qid, segment in table.items()}
     found = [known.get(str(qid)) for qid in queries.qid.tolist()]
     missing = found.count(None)
     if missing == len(found):
-        raise DataError(f"none of the {len(found):,} queries of the data is in the table of {len(known):,} segments")
+        raise DataError(f"none of the {len(found):,} queries of the data is among the {len(known):,} with a segment")
     if missing:
         warn_user(f"{missing:,} of {len(found):,} queries have no segment and are shown as {NO_SEGMENT}", DataWarning)
     of_query = np.array([NO_SEGMENT if name is None else name for name in found], dtype=object)

@@ -25,7 +25,7 @@ _MOST_BYTES = 100 * 2**20  # of a request, unless http.max_content_length says o
 
 
 def write(model: ServedModel, *, fields: bool = False) -> bytes:
-    """Write the body of `PUT _ml/trained_models/ID`, with the input's `fields`, which versions before 8.15 need."""
+    """Write the body of `PUT _ml/trained_models/ID`, with `fields` for versions before 8.15; later ones refuse them."""
     if not _ID.fullmatch(model.name):
         raise ExportError(
             f"{model.name!r} is not a valid model id in Elasticsearch: use up to 64 lowercase letters and digits, with "

@@ -70,7 +70,7 @@ class _Language:
         ending: file extension of the templates.
         file: name of the file that the proof compiles, where `MODEL` is the name of the model.
         commands: commands that compile and run the proof. There are none for Python.
-        ascii: whether literals escape other characters.
+        ascii: whether literals escape non-ASCII characters.
         arrays: whether tables and names are arrays. Otherwise, they are text.
         numbers: literals for infinity and NaN.
         comment: characters that begin a comment.

@@ -4,7 +4,7 @@ onnxmltools 1.16 is not used: it rounds thresholds to the nearest float32 number
 to 0.03, it silently drops linear leaves, and it treats XGBoost's rankers as classifiers.
 
 Category sets become lookup tables, because the operator for category sets, TreeEnsemble in ai.onnx.ml 5, gives wrong
-scores in ONNX Runtime up to 1.24.
+scores in ONNX Runtime up to 1.24 and is missing from older versions.
 """
 
 from __future__ import annotations

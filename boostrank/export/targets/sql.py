@@ -3,7 +3,7 @@
 Numbers are double precision, because databases round to float32 differently. XGBoost's thresholds are moved to the
 points where rounding to float32 changes, so every document reaches the same leaf. SQLite parses one decimal in 20,000
 with an error of a float64 unit, so only float32 precision is guaranteed. It scores 500 rows per second with 500 trees
-of 63 leaves and a start.
+of 63 leaves and a start, so use it for small models or few rows.
 
 A node's larger child continues the same CASE, and only the smaller child is nested, as SQLite parses 20 levels.
 """

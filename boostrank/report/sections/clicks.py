@@ -57,7 +57,7 @@ class ClickData(Result):
         moved: share of clicked documents that were shown at several positions.
         propensities: examination propensities by position.
         origin: source of the propensities, which is "log", "given" or "model" (the model's training).
-        check: test of given propensities against this log, or None if the log cannot test them.
+        check: test of propensities from another source than this log, or None if the log cannot test them.
         positions: table of the positions that have impressions, with the 95% interval of `propensity`.
         prior: exposure added to each document.
         top_shown: share of documents at the model's top ranks that were ever shown.

@@ -196,7 +196,7 @@ def importance(
         shap_documents: number of documents in the sample for contributions, which consists of whole queries. 0 means no
             contributions. None limits the work to about ten seconds.
         negligible: largest negligible loss. A feature is removable if the interval of its loss ends below this value.
-        redundant: threshold for the rank correlation within queries above which features form clusters.
+        redundant: rank correlation within queries from which on features form clusters.
         options: fields of `boostrank.report.section.Context`: conventions, groups, documents, seed, threads, progress.
 
     Raises:

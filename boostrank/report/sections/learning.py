@@ -76,7 +76,7 @@ class Learning(Result):
         return int(self.prefixes["rounds"][-1])
 
     def enough(self, *, sure: bool = True) -> int:
-        """Return the first point after which no point loses more than `negligible`, by the intervals or the means."""
+        """Return the first point from which on no point loses more than `negligible`, by the intervals or the means."""
         lost = self.prefixes["lost_high" if sure else "lost"]
         matters = np.flatnonzero(~(lost[:-1] <= self.negligible))
         return int(matters[-1]) + 1 if matters.size else 0
@@ -195,7 +195,7 @@ def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Columns, 
 
 
 def some_trees(forest: Forest, first: int, last: int) -> Forest:
-    """Return the trees from `first` up to, but excluding, `last`, without the linear start."""
+    """Return the trees `first` to `last` (exclusive) without the linear start; node and leaf numbers stay."""
     if last <= first:
         return replace(start_alone(forest), start=None)
     tree = np.clip(forest.tree - first, 0, last - first - 1)

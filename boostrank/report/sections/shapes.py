@@ -170,7 +170,7 @@ def shapes(
 
     Args:
         top: number of features to show, the first ones of `importance` or else those with the largest gain.
-        bins: number of intervals per curve.
+        bins: maximum number of intervals per curve, at least 1.
         points: maximum number of documents in the dependence.
         documents: number of documents in the sample for curves, which consists of whole queries. None limits the work
             to about ten seconds on two cores, with at most 20,000 documents.

@@ -162,7 +162,7 @@ def verdict(c: Context) -> Verdict:
         rankings.append((START, "the model without its trees", bound.per_query(c.start)))
     chosen = single_feature(c)
     if chosen is None:
-        notes.append("There is no single-feature baseline: half of the queries are too few to choose a feature.")
+        notes.append("There is no single-feature baseline: too few queries are included to choose a feature on half.")
     else:
         rankings.append((SINGLE, chosen.words, bound.per_query(chosen.scores)))
     # With equal scores, the mean over tied orders is the mean of a random order.
