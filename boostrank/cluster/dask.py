@@ -103,7 +103,7 @@ class DaskWorkers(Launcher):
 
 
 def predict(model: RankingModel, frame: Any, column: str = "score") -> Any:
-    """Add a score column to a Dask data frame, partition by partition."""
+    """Return a Dask data frame with an added score column, which is computed partition by partition."""
 
     def work(rows: Any) -> Any:
         import pyarrow as pa

@@ -53,5 +53,5 @@ class RayWorkers(Launcher):
 
 
 def predict(model: RankingModel, data: Any, column: str = "score") -> Any:
-    """Add a score column to a Ray Dataset, batch by batch."""
+    """Return a Ray Dataset with an added score column, which is computed batch by batch."""
     return data.map_batches(lambda batch: scored(model, batch, column), batch_format="pyarrow")

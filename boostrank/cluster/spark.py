@@ -91,7 +91,7 @@ def train(
 
 
 def predict(model: RankingModel, frame: Any, column: str = "score") -> Any:
-    """Add a score column to a DataFrame, batch by batch."""
+    """Return a DataFrame with an added score column, which is computed batch by batch."""
 
     def work(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:

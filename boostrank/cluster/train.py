@@ -317,7 +317,7 @@ def _expanded(given: Any) -> list[str]:
 def place(
     shards: Sequence[str], sizes: Mapping[str, Mapping[str, int]], already: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[str]]:
-    """Assign shards of about equal total size to workers, the largest first, each to the worker with the least load.
+    """Return each worker's shards in the given order, with about equal total sizes (the largest are assigned first).
 
     Args:
         sizes: size in bytes of each shard that a worker can read, by worker and path.

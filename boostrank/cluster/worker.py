@@ -108,7 +108,7 @@ def serve(
     Args:
         call: the client's address and key.
         tables: tables of whole queries by name, which are this worker's shards.
-        exclusive: whether to exit the process at the end, even if an engine hangs.
+        exclusive: whether to exit the process if an engine hangs at the end.
         patience: number of seconds to wait for the client.
     """
     for name, value in openmp_environment().items():  # before an engine reads them
@@ -219,7 +219,9 @@ class Worker:
     def fit(
         self, rank: int, options: TrainOptions, meshes: Sequence[Address], names: Sequence[str], order: Any, every: int
     ) -> Any:
-        """Train with the workers at `meshes`, where `order` has the (rank, index on that rank) of each training shard.
+        """Train with the workers at `meshes`, and queue a checkpoint after `every` rounds (0 for none).
+
+        `order` has the (rank, index on that rank) of each training shard.
 
         Returns:
             The model (first worker only), its checksum, whether the client stopped training, and the bytes sent.

@@ -159,7 +159,7 @@ class Workers:
                     )
 
     def release(self, last: worker.Last) -> None:
-        """End the workers by sending them the client's last message."""
+        """Send the workers the client's last message, and stop them if they do not end."""
         if self._door is not None:
             self._door.close()
         for rank in list(self._links):

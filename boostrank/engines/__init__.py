@@ -75,7 +75,7 @@ def workers_of(engine: str) -> Any:
 
 
 def get_backend(name: str) -> Backend:
-    """Import and return an engine, or raise an error if its name is unknown or it cannot be loaded."""
+    """Import an engine, or raise ParameterError (unknown name) or MissingDependency (with a command to install it)."""
     word = str(name).lower()
     if word not in ENGINES:
         raise ParameterError(f"unknown backend {name!r}.{did_you_mean(word, tuple(ENGINES))}")

@@ -115,7 +115,7 @@ class Booster:
         return 0
 
     def finished(self, categories: Mapping[int, Categories]) -> Booster:
-        """Return the model to save, with rounded leaves (`engines.trees.Leaves`). The native object may be changed.
+        """Return the model to save, with leaves rounded if harmless (`trees.Leaves`). The native object may be changed.
 
         Args:
             categories: categories by column, for engines whose files store them.
@@ -162,6 +162,7 @@ class CallbackEnv:
         model: LightGBM's booster, or an object with `reset_parameter`.
         params: engine parameters, in LightGBM's names.
         iteration: 0-based round, including the rounds of a continued model.
+        begin_iteration, end_iteration: first round of this training, and one past its last round.
         evaluation_result_list: metrics after this round; None before it.
     """
 
@@ -356,7 +357,7 @@ class Backend:
         Args:
             params: engine parameters, on which binning depends.
             reference: training set from this method, for a validation set.
-            weights: whether to pass the query weights to the engine for its own objectives; ours apply them themselves.
+            weights: whether to pass query weights to the engine for its objectives. The driver applies them to ours.
         """
         raise NotImplementedError
 

@@ -135,12 +135,12 @@ class Params:
         Raises:
             ParameterError: the objective does not rank, or does not support this gain.
         """
-        raise ParameterError(f"{objective}: {self.title} has no objectives")
+        raise ParameterError(f"{objective}: {self.title} has no objectives of its own")
 
     def of_columns(
         self, params: dict[str, Any], names: Sequence[str], *, codes: Sequence[int] = (), followed: Sequence[int] = ()
     ) -> dict[str, Any]:
-        """Convert the parameters of single features to lists in the order of the columns.
+        """Convert the parameters of single features, in any spelling, to the form that the engine accepts.
 
         Args:
             params: parameters as they were given, or as this method returned them.

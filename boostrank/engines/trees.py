@@ -75,7 +75,7 @@ class ServedTrees:
 
     Args:
         forest: trees, without a separate start.
-        node_count, leaf_count: number of documents (LightGBM) or sum of Hessians (XGBoost) in each node and leaf.
+        node_count, leaf_count: float64[M] and float64[L], number of documents (LightGBM) or sum of Hessians (XGBoost).
         base: initial value of every score.
         single: whether the engine computes in float32, as XGBoost does, and not in float64, as LightGBM does.
     """
@@ -107,7 +107,7 @@ def in_range(scores: npt.NDArray[Any]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class LinearStart:
-    """A linear ranker from which trees start, whose scores are sums of one function (of `curves`) of each column."""
+    """A linear ranker from which trees start, whose score is the sum of functions of single columns (`curves`)."""
 
     feature_names: tuple[str, ...]
     curves: Mapping[int, Curve]
@@ -142,7 +142,7 @@ class ModelFormat(Protocol):
         ...
 
     def served(self, model: Any) -> ServedTrees:
-        """Return the trees of a parsed model for export, or raise an error if scores are not sums of leaves."""
+        """Return the trees of a parsed model for export, or raise ModelError if scores are not sums of leaves."""
         raise ModelError(f"models of {self.name} cannot be exported")
 
     def merge(self, models: Sequence[Any], weights: Sequence[float] | None = None) -> bytes:
@@ -183,7 +183,7 @@ def read_json(body: bytes) -> Any:
 
 
 def write_json(document: Any) -> bytes:
-    """Write JSON without escape sequences, because XGBoost's reader does not decode them."""
+    """Write JSON without Unicode escapes, because XGBoost's reader does not decode them."""
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "backslashreplace")
 
 

@@ -21,7 +21,7 @@ class EarlyStopping:
         stopping_rounds: number of rounds without improvement after which training stops.
         metric: name of the metric as logged, such as "ndcg@10"; None for the first metric.
         dataset: name of the validation set; None for the first data set that is not in `ignore`.
-        min_delta: minimum change that qualifies as an improvement.
+        min_delta: change that an improvement must exceed.
         ignore: names of the data sets that are used for training.
     """
 

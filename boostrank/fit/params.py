@@ -55,7 +55,7 @@ class TrainingParameters:
         native_objective: one of the engine's own objectives ("lightgbm:lambdarank" -> "lambdarank").
         function: a user-defined function, as in `lgb.train`.
         stopping_rounds: patience for early stopping, or 0 for no early stopping.
-        min_delta: minimum change that qualifies as an improvement for early stopping.
+        min_delta: change that an improvement must exceed, for early stopping.
         metrics: canonical metric names with cut-offs, possibly empty.
         threads: number of threads; None for every available core.
         gain: gain for each label, used in metrics whose conventions do not set it.

@@ -29,8 +29,8 @@ MANY_QUERIES = 1_000
 LARGE = 4_000_000
 """Rows x features above which data are large and get LambdaRank, all features per tree, more patience and fewer folds.
 
-If the truth has interactions, half of the features costs up to .04 NDCG@10, and XE-NDCG costs .005. Neither helps if it
-is smooth. More than 31 leaves do not help up to a million rows (`experiments/large`)."""
+If the truth has interactions, sampling half of the features costs up to .04 NDCG@10, and XE-NDCG .005. Neither helps if
+it is smooth. More than 31 leaves do not help up to a million rows (`experiments/large`)."""
 FEW_ROWS = 400
 """Number of rows below which the minimum rows in a leaf are a twentieth of all rows."""
 _TOO_FEW_ROWS = 40

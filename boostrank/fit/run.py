@@ -39,7 +39,7 @@ from boostrank.objective.description import TrainingObjective
 from boostrank.records import DataRecord, ModelInfo, jsonable
 
 _SEEDS_APART = 1 << 42
-"""Seed offset that is larger than any usual seed, and differs from the seeds that `kernels.options` derives from it."""
+"""Seed offset that is larger than usual seeds, and differs from the seeds that `kernels.options` derives from them."""
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
 

@@ -77,7 +77,7 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
         The model with `info.calibration`, which contains the map and its error in 5-fold cross-validation by query.
 
     Raises:
-        DataError: if these are the training data, have fewer than two queries, or their grades do not rise with scores.
+        DataError: if the model was trained on the data, or they have one query or grades that do not rise with scores.
     """
     ranker = as_model(model)
     data = ranker.check_features(data)

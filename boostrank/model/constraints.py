@@ -37,7 +37,7 @@ def broken(engine: Backend, booster: Booster, params: dict[str, Any], names: Seq
 
 
 def first_break(trees: Trees, direction: Int64Array) -> int | None:
-    """Return the first feature whose constraint a score violates, or None. Categorical splits always violate it."""
+    """Return the first feature whose constraint is violated by a score or by any categorical split on it, or None."""
     forest = trees.forest
     assert forest is not None
     for feature, curve in forest.start or ():

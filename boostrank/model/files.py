@@ -60,7 +60,7 @@ def check_ending(path: str | os.PathLike[str]) -> None:
 
 
 def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mapping[str, Any]) -> None:
-    """Write a model and its sidecar. A crash leaves either the old pair of files or the new pair.
+    """Write a model and its sidecar, or raise TrainingError. Errors and crashes leave the old pair of files or the new.
 
     Args:
         sidecar: the provenance as JSON data without NaN, infinity or a key "file".
@@ -100,7 +100,7 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
 
 
 def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any] | None]:
-    """Read and check a model and its sidecar, which is None if there is no sidecar."""
+    """Read and check a model and its sidecar (None if there is none), or raise ModelError with the file and reason."""
     body = read_file(Path(path), MAX_MODEL_BYTES)
     beside = sidecar_path(path)
     sidecar = _open_sidecar(beside, body) if os.path.lexists(beside) else None

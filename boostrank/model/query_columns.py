@@ -65,7 +65,7 @@ class WithinQuery:
         return found if found is None or of is None else replace(found, of=of)
 
     def columns(self, names: Sequence[str], base: int | None, unused: Collection[int] = ()) -> WithinColumns | None:
-        """Resolve the features and kinds, or return None if there are no kinds.
+        """Resolve the features and kinds (None without kinds), or raise ParameterError if features cannot be used.
 
         Args:
             base: number of the first feature in the file; None for arrays.
@@ -181,11 +181,11 @@ class WithinColumns:
         return self.rows(some, index, threads)[index.ptr[number] + rows - every.queries.ptr[owners]]
 
     def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
-        """Append the columns to float32[N, d], dense, CSR or on disk. Ranks may make sparse features dense."""
+        """Append the m columns to float32[N, d], dense, CSR or on disk, or raise DataError if memory is too small."""
         if is_on_disk(features):
             return RowsWithin(features, queries, self, threads)
         is_sparse, (rows, d), m = sparse.issparse(features), features.shape, len(self.added)
-        to_dense = not is_sparse or ("rank" in self.kinds and m >= d)
+        to_dense = not is_sparse or ("rank" in self.kinds and m >= d)  # ranks have few zeros
         size = 4 * rows * (d + m) if to_dense else 8 * rows * m
         if size > _LITTLE_BYTES and size > free_memory():
             words = f"{rows:,} rows with {m:,} columns within queries may take {size / 1e9:.0f} GB, more than is free"

@@ -62,7 +62,7 @@ class TrainingSummary:
 
 
 def check_finite(scores: Float64Array, first: int = 0) -> None:
-    """Raise an error if scores (or rows of contributions) are NaN, infinite or larger than `LARGEST_SCORE`."""
+    """Raise ModelError with the row if scores (or contributions) are NaN, infinite or beyond `LARGEST_SCORE`."""
     if not in_range(scores):
         row = next(row for row, own in enumerate(scores) if not in_range(np.atleast_1d(own)))
         raise ModelError(
@@ -80,7 +80,7 @@ class RankingModel:
         booster: the engine's own booster, also available as `.booster`.
         best_rounds: number of rounds used in prediction; 0 for all rounds.
         info: the provenance, which is saved in the sidecar.
-        evals_result: values of each metric on each data set in each round.
+        evals_result: data set -> metric -> values in each round.
         summary: statistics about the training; None for a loaded model.
 
     Attributes:
@@ -196,7 +196,7 @@ class RankingModel:
 
     @property
     def best_score(self) -> dict[str, dict[str, float]]:
-        """Value of each metric on each data set at the best round."""
+        """Metrics at the best round (data set -> metric -> value)."""
         at = self.best_iteration - self.info.rounds_before - 1
         return {
             name: {metric: values[at] for metric, values in metrics.items() if 0 <= at < len(values)}
@@ -396,7 +396,7 @@ class RankingModel:
     ) -> Int64Array:
         """Rank the documents in each query, where rank 1 is best and ties keep the input order.
 
-        The arguments are the same as in `predict`, including queries.
+        The arguments are the same as in `predict`, but queries are required.
 
         Returns:
             int64[N], in input order.
@@ -458,7 +458,7 @@ class RankingModel:
         return self._of_features(trees.splits.astype(np.int32) if importance_type == "split" else trees.gain)
 
     def num_trees(self) -> int:
-        """Return the number of trees, including rounds after the best one and the linear start."""
+        """Return the number of trees in all rounds and the linear start, or raise ParameterError for linear models."""
         start, each = tree_counts(self)
         return start + each * self._booster.rounds
 
@@ -504,7 +504,7 @@ class RankingModel:
 
 
 def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) -> Float64Array:
-    """Map scores by the best rounds to expected grades, which keep the order of distinct scores."""
+    """Map scores by the best rounds to expected grades in the same order, or raise ModelError if there is no map."""
     if record is None:
         raise ModelError("the model is not calibrated: use boostrank.calibrate(model, data) with unseen queries")
     distinct, place = np.unique(scores, return_inverse=True)
@@ -554,7 +554,7 @@ def find_model(given: Any) -> RankingModel | None:
 
 
 def as_model(given: Any) -> RankingModel:
-    """Convert an object to a model, as `find_model` does, or raise an error for other objects."""
+    """Convert an object to a model, as `find_model` does, or raise ParameterError for other objects."""
     found = find_model(given)
     if found is None:
         words = "expected a RankingModel, its path, a Booster, or a fitted LGBMRanker, XGBRanker or BoostRanker"

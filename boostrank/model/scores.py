@@ -48,7 +48,7 @@ def scores_of_files(
     models), or if absent entries in sparse rows are missing, because whether rows are sparse depends on all rows.
 
     Yields:
-        float64[n], or `Named` scores with the reader option `keep_names`.
+        float64[n], or `Named` scores with the reader option `keep_names`. Scores that are not finite raise ModelError.
     """
     if not model.scores_rows_alone or model.absent_is_missing:
         return None
@@ -217,10 +217,10 @@ def _column(path: str, name: str) -> list[str]:
 
 
 def read_scores(path: str, rows: int) -> Float64Array:
-    """Read a score file, float64[N].
+    """Read a score file, float64[N], or raise FileFormatError with the line.
 
     Args:
-        path: file with one finite score per line, or a table that `write_scores` wrote.
+        path: file with one finite score per line, blank lines only at the end, or a table that `write_scores` wrote.
         rows: N, the number of rows of the data.
     """
     if columns_of(path):
@@ -239,7 +239,7 @@ def read_scores(path: str, rows: int) -> Float64Array:
 
 
 def read_logged(path: str, rows: int) -> tuple[Float64Array, Float64Array]:
-    """Read scores that another program logged, float64[N], and half a unit of each score's last digit.
+    """Read scores another program logged, float64[N], and half a unit of each last digit, or raise FileFormatError.
 
     Numbers that all have the same number of decimals were rounded to that number. Otherwise, the longest number gives
     the number of significant digits.

@@ -60,7 +60,7 @@ def _rows(pieces: Iterable[Any]) -> Iterator[tuple[str, str, float, float]]:
 
 
 def read_trec(path: str, form: str) -> dict[str, dict[str, float]]:
-    """Read a file whose lines have the form RUN or QRELS."""
+    """Read a file whose lines have the form RUN or QRELS, or raise FileFormatError for other lines and repetitions."""
     found: dict[str, dict[str, float]] = {}
     names = form.split()
     place = names.index("score" if "score" in names else "grade")

@@ -274,8 +274,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 
     booster_ = _of_model("booster", "The engine's booster, such as for `shap.TreeExplainer(r.booster_)`.")
     best_iteration_ = _of_model("best_iteration", "Number of rounds used in prediction.")
-    best_score_ = _of_model("best_score", "Value of each metric on each validation set at the best round.")
-    evals_result_ = _of_model("evals_result", "Values of each metric on each validation set in all rounds.")
+    best_score_ = _of_model("best_score", "Metrics at the best round (validation set -> metric -> value).")
+    evals_result_ = _of_model("evals_result", "Metrics in each round (validation set -> metric -> values).")
     n_features_ = _of_model("n_features", "Number of features.")
     feature_name_ = _of_model("feature_names", "Feature names, which are generated if X had none.", list)
     objective_ = _of_model("info.objective_name", "Name of the objective.")

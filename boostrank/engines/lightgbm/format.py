@@ -186,7 +186,7 @@ def _with_line(head: bytes, key: str, value: str) -> bytes:
 
 
 def _forest(model: LightGBMText, first: int) -> Forest:
-    """Return the trees whose number is at least `first`, with the constants of linear leaves."""
+    """Return the trees whose number is at least `first`, where linear leaves have their `leaf_value` only."""
     grown = model.trees[first:]
     leaves = np.array([tree.leaves for tree in grown], np.int64)
     skipped = model.leaf_value.size - int(leaves.sum())

@@ -1,7 +1,7 @@
 """The parser of LightGBM's model text, which checks a file before LightGBM's loader reads it.
 
 LightGBM's loader does not check files, so truncated text aborts the process, and wrong child numbers read foreign
-memory. The parser accepts versions v2 to v4 (`GBDT::SaveModelToString` and `Tree::ToString` in its source).
+memory. The parser accepts v2 to v4 (`GBDT::SaveModelToString` and `Tree::ToString` in LightGBM's source).
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ PARAMS = (
         log=True,
         aliases=("lambda", "reg_lambda", "l2_regularization"),
     ),
-    Param("toward", "start", "c in that penalty: the initial weights, or zero", choices=("start", "zero")),
+    Param("toward", "start", "c in the penalty of lambda_l2: the initial weights, or zero", choices=("start", "zero")),
     Param(
         "initial",
         "regression",
@@ -443,7 +443,7 @@ class Walk(Resettable):
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
         for name, value in params.items():
             if find_param(name, [LEARNING_RATE]) is None:
-                raise ParameterError(f"{name!r} cannot change while a linear model is trained: use learning_rate")
+                raise ParameterError(f"{name!r} cannot change while a linear model is trained; only learning_rate can")
             self.learning_rate = float(LEARNING_RATE.parse(value))
 
 

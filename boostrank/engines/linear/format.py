@@ -61,7 +61,7 @@ class LinearModel:
     path: Float64Array
 
     def weights(self, rounds: int = 0) -> Float64Array:
-        """Return the weights after the given number of rounds (0 for all), float64[d + 1]."""
+        """Return the weights after `rounds` rounds (0 for all), float64[d + 1], or raise ModelError if not stored."""
         place = len(self.path) - 1 - (self.rounds - (rounds or self.rounds))
         if not 0 <= place < len(self.path):
             raise ModelError(

@@ -362,7 +362,7 @@ def last_line(error: Exception) -> str:
 
 
 class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
-    """An iterator that passes dense pieces of features to XGBoost, which treats absent entries as missing.
+    """An iterator that passes features in dense pieces, because XGBoost treats absent entries as missing.
 
     Args:
         types: type of each column; None if all are numbers.

@@ -92,7 +92,7 @@ def translate(params: Mapping[str, Any]) -> dict[str, Any]:
         raise ParameterError(f"{given_as['max_leaves']}=1 must be at least 2, or 0 for any number")
     if out.get("max_depth", 0) == -1:  # no limit, in LightGBM's spelling
         out["max_depth"] = 0
-    # XGBoost accepts no list for monotone_constraints, and a list of names for interaction_constraints.
+    # XGBoost accepts no list for monotone_constraints, and names in interaction_constraints only if data have names.
     if not isinstance(out.get("monotone_constraints", {}), Mapping):
         directions = read_directions(out["monotone_constraints"], None)
         out["monotone_constraints"] = f"({','.join(map(str, directions))})" if directions else ""

@@ -26,7 +26,7 @@ _GATHERING_SECONDS = 120
 
 @contextlib.contextmanager
 def tracker(workers: int, host: str) -> Iterator[dict[str, Any]]:
-    """Start XGBoost's tracker, through which workers connect to this machine, and yield its arguments."""
+    """Start XGBoost's tracker, which connects the workers, and yield its arguments, or raise TrainingError."""
     try:
         found = RabitTracker(n_workers=workers, host_ip=host, port=0, timeout=_GATHERING_SECONDS)
         found.start()

@@ -248,12 +248,9 @@ def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
 
 
 def solved(sums: Sums, threads: int) -> tuple[Float64Array, float]:
-    """Return the weights without each fold and the weights from all folds, float64[FOLDS + 1, c], and the best ridge.
-
-    The best ridge minimises the squared error on held-out folds.
-    """
+    """Return the weights without each fold and from all folds, float64[FOLDS + 1, c], and the best ridge for them."""
     weights = run_parallel(lambda k: _solved(sums, k), (*range(FOLDS), None), threads)
-    errors = np.zeros(RIDGES.size)
+    errors = np.zeros(RIDGES.size)  # squared errors on held-out folds
     for k in range(FOLDS):
         for r, each in enumerate(weights[k]):
             errors[r] += each @ sums.xx[k] @ each - 2.0 * (each @ sums.xt[k]) + sums.tt[k]
