@@ -275,7 +275,7 @@ def test_learning(one: Case) -> None:
         assert (row.value, row.low, row.high) == pytest.approx(interval(values, 2000), abs=1e-9)
         assert (row.lost, row.lost_low, row.lost_high) == pytest.approx(interval(whole - values, 10_000), abs=1e-9)
     text = text_of(one.found, "learning")
-    assert f" 0 rounds is {'a random order' if one.start is None else 'the linear start alone'}." in text
+    assert f" 0 rounds: {'a random order' if one.start is None else 'the linear start alone'}." in text
     assert f"All {ROUNDS} rounds have {np.nanmean(whole):.4f}." in text
     fewer = re.search(rf"(\d) of {ROUNDS} rounds (?:\([a-z ]*\) )?(lose|gain) (\d\.\d{{4}})", text)
     assert fewer is not None
