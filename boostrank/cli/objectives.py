@@ -130,7 +130,7 @@ def _write_one(page: click.HelpFormatter, spec: ObjectiveSpec) -> None:
         "cost": "n^2 for a query of n documents" if spec.quadratic else "",
         "source": spec.reference,
         "document weight": weighs(spec),
-        "deviation": spec.deviation,
+        "deviation": _deviation(spec),
     }
     page.write_paragraph()
     page.write_dl([(heading, text) for heading, text in rows.items() if text])
@@ -148,12 +148,22 @@ def _described(spec: ObjectiveSpec) -> dict[str, Any]:
         names = ("name", "aliases", "kind", "default", "range", "unit", "schedulable", "help")
         return {name: getattr(param, name) for name in names} | {"default": default_of(spec, param)}
 
-    plain_fields = ("name", "aliases", "summary", "equation", "document_weights", "quadratic", "reference", "deviation")
+    plain_fields = ("name", "aliases", "summary", "equation", "document_weights", "quadratic", "reference")
     return {name: getattr(spec, name) for name in plain_fields} | {
+        "deviation": _deviation(spec),
         "parameters": [plain(param) for param in spec.params],
         "options": [plain(param) for param in _shared_options(spec)],
         "hessian": spec.hessian.value,
     }
+
+
+def _deviation(spec: ObjectiveSpec) -> str:
+    """Describe the deviations from the source, among them the options that have another default here."""
+    from boostrank.kernels.options import OPTIONS
+
+    own = [(option, value) for option in OPTIONS if (value := spec.default_options.get(option.name)) is not None]
+    texts = [f"{option.name}={value} by default, {option.name}={option.default} in the source" for option, value in own]
+    return "; ".join(filter(None, [spec.deviation, *texts]))
 
 
 def weighs(spec: ObjectiveSpec) -> str:

@@ -203,7 +203,7 @@ class Totals:
         if self.from_one:
             self.warn_or_refuse(self.from_one_words())
         blank, unsorted, again, beyond, infinite = (int(self.counts[slot]) for slot in counted)
-        missing, top = int(self.counts[slots.MISSING]), self.top
+        missing, top = 0 if self.source.blanks else int(self.counts[slots.MISSING]), self.top
         outside = f"outside the training data (largest number: {top.top_id}, {self.at(top.top_line)})"
         for count, words in (
             (blank if blank > BLANK_SHARE * self.n_lines else 0, f"of {self.n_lines:,} lines are blank"),

@@ -169,6 +169,7 @@ class Source:
         header_lines: number of lines before the first row of each file.
         chunk_bytes: default number of bytes that a thread parses at a time.
         base: number of the first feature; None if it depends on the files.
+        blanks: whether empty cells are missing values, so that missing values need no warning.
         has_qid: whether rows have query ids. If not, side files with group sizes define the queries.
     """
 
@@ -177,6 +178,7 @@ class Source:
     header_lines = 0
     chunk_bytes = 16 << 20
     base: int | None = 0
+    blanks = False
     has_qid: bool
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:

@@ -209,6 +209,7 @@ class TableSource(Source):
 
     unused: tuple[str, ...] = ("zero_based", "repeated", "max_feature", "n_features", "feature_names")
     chunk_bytes = 6 << 20
+    blanks = True
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         arrow()  # raises if pyarrow is missing

@@ -1,15 +1,14 @@
-"""`boostrank plan`, the line of `boostrank train`, and the limit of memory: what is said against what is measured."""
+"""`boostrank plan`, its line in `boostrank train`, and the memory limit: routes, estimates, refusals.
+
+`make bench-scale` compares the estimates with measured peaks.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +18,12 @@ import pytest
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.text.writer import write_libsvm
-from tests.cli.conftest import COMMAND, FEW, invoke, messages
+from tests.cli.conftest import FEW, invoke, messages
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
 
 ROWS, COLUMNS, LIST, LEAVES = 32_000, 120, 40, 31
 TRAIN = ("--quality", "plain", "--rounds", "2", "--num-leaves", LEAVES, "--threads", "2")
-ROUTES = [
-    (engine, route)
-    for engine, routes in {"lightgbm": ("memory", "bins", "again"), "xgboost": ("memory", "bins", "external")}.items()
-    for route in routes
-]
-# How far the memory of a training may lie above its estimate: engines, allocators and machines differ. How near the two
-# are is measured by `make bench-scale`.
-SLACK = 1.5
 
 
 @pytest.fixture(scope="module")
@@ -55,23 +46,6 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def peak_of(*arguments: object) -> tuple[float, str]:
-    """(peak anonymous bytes, standard error) of a `boostrank` of its own."""
-    command = [*COMMAND, *map(str, arguments)]
-    # The estimate is for where there is everything that the engines import, scikit-learn too.
-    everything = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=everything)
-    status, peak = Path(f"/proc/{process.pid}/status"), 0
-    while process.poll() is None:
-        printed = re.search(r"RssAnon:\s*(\d+)", status.read_text())
-        peak = max(peak, int(printed.group(1)) * 1024 if printed else 0)
-        time.sleep(0.003)
-    assert process.stderr is not None
-    log = process.stderr.read()
-    assert process.returncode == 0, log
-    return float(peak), log
-
-
 @pytest.fixture(scope="module")
 def printed(large: Path) -> dict[str, Any]:
     """What `boostrank plan --json` says of the large file."""
@@ -81,52 +55,16 @@ def printed(large: Path) -> dict[str, Any]:
     return said
 
 
-@pytest.fixture(scope="module")
-def measured(
-    large: Path, model: Path, printed: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
-) -> dict[Any, Any]:
-    """(engine, route) -> peak and log of every training, two at a time; `model` has compiled the objective."""
-    if not Path("/proc/self/status").exists():
-        pytest.skip("only Linux tells the anonymous memory of a process")
-    folder = tmp_path_factory.mktemp("models")
-
-    def run(engine: str, route: str) -> tuple[float, str]:
-        real = "bins" if route == "again" else route
-        cache = ["--cache", "none"] if engine == "xgboost" else ["--cache", folder / "cache"]
-        return peak_of(
-            "train", large, "--model", folder / f"{engine}-{route}", "--backend", engine, "--route", real, *TRAIN,
-            *([] if route == "memory" else cache),
-        )  # fmt: skip
-
-    routes = [one for one in ROUTES if find_spec(one[0])]
-    with ThreadPoolExecutor(2) as pool:
-        first = {one: pool.submit(run, *one) for one in routes if one[1] != "again"}
-        found = {one: job.result() for one, job in first.items()}
-    found[("lightgbm", "again")] = run("lightgbm", "again")
-    return found
-
-
-@pytest.mark.parametrize(("engine", "route"), ROUTES)
-def test_fault_80_the_estimate_is_never_far_below_the_peak(
-    engine: str, route: str, measured: dict[Any, Any], printed: dict[str, Any]
-) -> None:
-    pytest.importorskip(engine)
-    (planned,) = (one for one in printed["routes"] if (one["backend"], one["route"]) == (engine, route))
-    peak, _ = measured[engine, route]
-    assert peak <= SLACK * planned["peak_bytes"]
-
-
 def test_fault_80_under_a_limit_the_route_is_chosen_that_stays_below_it(
-    large: Path, model: Path, printed: dict[str, Any], tmp_path: Path
+    large: Path, printed: dict[str, Any], tmp_path: Path
 ) -> None:
-    if not Path("/proc/self/status").exists():
-        pytest.skip("only Linux tells the anonymous memory of a process")
     in_memory, bins = (one["peak_bytes"] for one in printed["routes"][:2])
     limit = round((bins + in_memory) / 2)
     assert bins < limit < in_memory
-    peak, log = peak_of("train", large, "--model", tmp_path / "m", "--memory-limit", limit, "--cache", "none", *TRAIN)
-    assert "streamed into bins" in log
-    assert peak <= SLACK * limit
+    train = ("train", large, "--model", tmp_path / "m", "--memory-limit", limit, "--cache", "none", *TRAIN)
+    result = invoke(*train)
+    assert result.exit_code == 0, result.stderr
+    assert "streamed into bins" in result.stderr
 
 
 def test_fault_80_a_limit_that_nothing_holds_is_refused_before_anything_is_read(large: Path, tmp_path: Path) -> None:

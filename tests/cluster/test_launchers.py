@@ -172,7 +172,7 @@ def test_a_worker_that_is_killed_or_stopped_ends_the_training(
     with pytest.raises(WorkerLost, match="so-far contains the first"):
         train(
             launcher, PARAMS | {"early_stopping_round": 0}, [data / "s*.txt"], 100_000, backend=engine,
-            callbacks=[strike], checkpoint=Checkpoint(path, every=1), worker_timeout=10, start="none",
+            callbacks=[strike], checkpoint=Checkpoint(path, every=1), worker_timeout=5, start="none",
         )  # fmt: skip
     assert time.monotonic() - hit[0] < 60
     assert boostrank.RankingModel.load(path).best_iteration > 0
@@ -188,7 +188,7 @@ def test_a_rank_that_is_killed_or_stopped_ends_the_job(
     pytest.importorskip(engine)
     model = tmp_path / "model"
     command = ["-m", "boostrank", "train", "--cluster", "env", data / "s*.txt", "--rounds", "100000", "-m", model]
-    command += ["--backend", engine, "--checkpoint-every", "1", "--worker-timeout", "10s"]
+    command += ["--backend", engine, "--checkpoint-every", "1", "--worker-timeout", "5s"]
     first, second = ranks_of([command, command])
     while not Path(f"{model}.so-far").exists():
         assert first.poll() is None
