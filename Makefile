@@ -90,7 +90,8 @@ OLDEST ?= 3.11
 TESTS ?=
 # What versions differ in, without the kernels that take minutes to compile.
 SHORT := tests/core tests/model/test_xgboost.py tests/model/test_xgboost_dart.py tests/model/test_model_files.py \
-	tests/fit/test_model.py tests/engines/test_private.py tests/kernels/test_private.py tests/cli/test_startup.py
+	tests/fit/test_model.py tests/engines/test_private.py tests/kernels/test_private.py tests/cli/test_startup.py \
+	-k 'not allocate or ranknet or shf-sdcg'
 # The path of an interpreter, also where pyenv has it and does not show it; empty if there is none.
 interpreter = $(or $(shell python$1 -c 'import sys; print(sys.executable)' 2>/dev/null),$(lastword \
 	$(wildcard $(HOME)/.pyenv/versions/$1.*/bin/python$1)))

@@ -104,7 +104,7 @@ def test_a_changed_byte_ends_the_connection(door: tuple[Door, queue.Queue[Link]]
             here = Link(socket.create_connection(middle.getsockname()), KEY, called=False)
             here.send("x" * 400)
             here.close()
-            return str(door[1].get(timeout=1).receive())
+            return str(door[1].get(timeout=0.3).receive())
 
         with pytest.raises((OSError, EOFError, queue.Empty)):
             talk()

@@ -64,36 +64,33 @@ def test_of_a_table_workers_learn_what_a_single_machine_does(tables: tuple[Any, 
     assert model.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(measured, abs=1e-9)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_categories_of_files_have_one_code_on_all_workers(tables: tuple[Any, Any], engine: str, tmp_path: Path) -> None:
+def test_categories_of_files_have_one_code_on_all_workers(tables: tuple[Any, Any], tmp_path: Path) -> None:
     """Each file knows other categories, and in another order."""
-    pytest.importorskip(engine)
+    pytest.importorskip("xgboost")
     paths = []
     for i, part in enumerate(cut(tables[0], "query", 3)):
         part = part[part["town"] != ["Wels", "Graz", "Linz"][i]]
         paths.append(tmp_path / f"{i}.csv")
         part.assign(town=part["town"].astype(str)).to_csv(paths[-1], index=False)
     options = {"qid": "query", "categorical": ["town"]}
-    model = train("local:2", PARAMS, paths, 4, backend=engine, **options)
+    model = train("local:2", PARAMS, paths, 4, backend="xgboost", **options)
     whole = boostrank.RankingDataset.read(paths, **options)
     assert model.categories == whole.categories
-    alone = boostrank.train(PARAMS, whole, 4, backend=engine)
+    alone = boostrank.train(PARAMS, whole, 4, backend="xgboost")
     assert np.corrcoef(model.predict(whole), alone.predict(whole))[0, 1] > 0.97
-    more = train("local:2", PARAMS, paths[::-1], 1, backend=engine, init_model=model, **options)
+    more = train("local:2", PARAMS, paths[::-1], 1, backend="xgboost", init_model=model, **options)
     assert more.categories == model.categories
     assert more.best_iteration == 5
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_columns_within_queries_are_those_of_a_single_machine(data: Path, engine: str) -> None:
-    pytest.importorskip(engine)
+def test_columns_within_queries_are_those_of_a_single_machine(data: Path) -> None:
     shards, given = [data / f"s{i}.txt" for i in range(3)], {"within_query": "rank", "of": ["f1", "f2"]}
-    model = train("local:2", PARAMS, shards, 3, [data / "v?.txt"], backend=engine, **given)
+    model = train("local:2", PARAMS, shards, 3, [data / "v?.txt"], backend="lightgbm", **given)
     whole = boostrank.RankingDataset.read(shards)
-    alone = boostrank.train(PARAMS | {"of": ["f1", "f2"]}, whole, 3, backend=engine, within_query="rank")
+    alone = boostrank.train(PARAMS | {"of": ["f1", "f2"]}, whole, 3, backend="lightgbm", within_query="rank")
     assert model.within_query == alone.within_query
     assert np.corrcoef(model.predict(whole), alone.predict(whole))[0, 1] > 0.97
-    assert train("local:2", PARAMS, shards, 1, backend=engine, init_model=model).within_query == model.within_query
+    assert train("local:2", PARAMS, shards, 1, backend="lightgbm", init_model=model).within_query == model.within_query
 
 
 def test_what_is_wrong_with_a_table_is_told(tables: tuple[Any, Any]) -> None:
