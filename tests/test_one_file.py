@@ -147,9 +147,9 @@ def test_a_new_target_of_export(add: Callable[..., None], model: Path, tmp_path:
     assert "pickled-trees" in invoke("export", "--help").stdout
     result = invoke("export", model, "--to", "pickled-trees", "-o", tmp_path / "trees")
     assert result.exit_code == 0, result.stderr
-    _, proved, *how = result.stdout.splitlines()
-    assert proved.startswith("proved by itself: ")
-    assert proved.endswith(": the same bits")
+    _, checked, *how = result.stdout.splitlines()
+    assert checked.startswith("checked by itself: ")
+    assert checked.endswith(": the same bits")
     assert how == ["trees", "trees", "nothing"]
 
 

@@ -37,7 +37,7 @@ _HEADINGS = {
     "Deploy": {
         "predict": ("predict", "Score documents."),
         "calibrate": ("predict:calibrate", "Map scores to expected grades."),
-        "export": ("export", "Write a model for a search engine or library, and prove it equal."),
+        "export": ("export", "Write a model for a search engine or library, and check its scores."),
         "verify": ("export:verify", "Compare scores logged by a search engine with the model's."),
     },
     "Data": {

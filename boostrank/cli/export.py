@@ -51,9 +51,9 @@ class _WithTargets(Command):
 
 @command("export", kind=_WithTargets)
 def export(own: Export, reading: FileOptions) -> None:
-    """Write MODEL for a search engine or a library, and prove that it returns the same scores there.
+    """Write MODEL for a search engine or a library, and check that it returns the same scores there.
 
-    The proof scores rows on both sides of every split, with zeros, missing values, infinities and unseen categories. It
+    The check scores rows on both sides of every split, with zeros, missing values, infinities and unseen categories. It
     runs the program where possible, and otherwise reads the file back and applies the program's rules. Different scores
     are refused. If DATA is given, no document may change its rank in its query.
     """
@@ -76,7 +76,7 @@ def export(own: Export, reading: FileOptions) -> None:
     if proof.other_leaves:
         same = f"except for {' and '.join(proof.other_leaves)} rows, {same}"
     click.echo(f"{own.output}: for {target.title}, {proof.size:,} bytes")
-    click.echo(f"proved by {proof.proved_by}: {proof.rows:,} rows, {splits}: {same}")
+    click.echo(f"checked by {proof.proved_by}: {proof.rows:,} rows, {splits}: {same}")
     if target.finite:
         say("rows with infinite values were not tested, as the input format of the target cannot hold them")
     if proof.untried:

@@ -43,9 +43,9 @@ def export_model(
     data: RankingDataset | None = None,
     allow: Collection[str] = (),
 ) -> Proof:
-    """Write a model in a serving program's format, after proving that its scores are the same there.
+    """Write a model in a serving program's format, after checking that its scores are the same there.
 
-    The proof scores rows on both sides of every split, with zeros, missing values, infinities and unseen categories.
+    The check scores rows on both sides of every split, with zeros, missing values, infinities and unseen categories.
     The program itself scores them if it can run here. Otherwise, the file is read and scored by the program's rules.
 
     Args:
