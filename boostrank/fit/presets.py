@@ -2,7 +2,7 @@
 
 `quick` trains once, with trees suited to the data. `good` trains a different member on each fold and averages the
 models with equal weights. Averaging different models helps more than choosing among them. On eight data sets, plain
-folds were at least as good as a race among candidates, in a tenth of the time (`experiments/defaults`).
+folds were level with a race among candidates, in a quarter of its time (`experiments/defaults`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from boostrank.objective.mixture import accepted_params
 from boostrank.options import DEFAULT_ROUNDS, GOOD, PLAIN
 
 MANY_QUERIES = 1_000
-"""Minimum number of queries for trees with 31 instead of 15 leaves (`experiments/defaults`: 60 to 3,300 queries)."""
+"""Minimum number of queries for trees with 31 instead of 15 leaves."""
 LARGE = 4_000_000
 """Rows x features above which data are large and get LambdaRank, all features per tree, more patience and fewer folds.
 
@@ -55,8 +55,8 @@ MANY_MEMBERS = (_LAMBDARANK, _REG_LINEAR, replace(_LAMBDARANK, trees=_RANDOM), _
 `auto` in three quarters of the time."""
 LARGE_MEMBERS = (_LAMBDARANK, _LAMBDARANK)
 """Members for large data, on two of three folds. They are .017 [.013, .021] above LightGBM if the truth has
-interactions, and .003 [.000, .006] if it is smooth. With `auto` as the second member, they are .004 and .001 lower, and
-lower still with others (`experiments/large`)."""
+interactions, and level with it if it is smooth, .003 [-.000, .006]. With `auto` as the second member, they are .004 and
+.001 lower (`experiments/large`)."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ def patience(queries: int, sizes: Sizes) -> int:
     """Return the patience for early stopping of a single training.
 
     A mean over few queries varies by more than the improvement in a round. Averaged models on folds of small data need
-    less patience. On large data with interactions, the learning curve rises slowly, and a patience of 100 rounds is
-    .008 NDCG@10 better than 50 (`experiments/large`).
+    less patience. On large data with interactions, the learning curve rises slowly, and 50 rounds without gain can be
+    chance (`experiments/large`).
     """
     return PATIENCE if queries >= MANY_QUERIES // 4 and not sizes.are_large else 2 * PATIENCE
