@@ -107,7 +107,7 @@ test-%: $(VENV)-%/.installed-test
 # Spark and Ray are large: an environment of their own. Spark needs Java (openjdk-17-jre-headless).
 test-clusters: $(VENV)/.installed
 	$(BIN)/python -m venv $(VENV)-clusters
-	$(VENV)-clusters/bin/pip install -q -e '.[clusters,xgboost-cpu,test-oldest]'
+	$(VENV)-clusters/bin/pip install -q -e '.[clusters,xgboost-cpu,test]'
 	$(VENV)-clusters/bin/python -m pytest tests/cluster
 
 VERSIONS = $(BIN)/python -m tests.versions --uv $(BIN)/uv --folder $(VENV)-versions
@@ -133,7 +133,7 @@ short: $(VENV)/.installed
 
 $(VENV)-oldest/.installed-test: pyproject.toml $(VENV)/.uv
 	$(BIN)/uv venv --quiet --clear --python "$(call interpreter,$(OLDEST))" $(VENV)-oldest
-	$(BIN)/uv pip install --quiet --python $(VENV)-oldest --resolution lowest-direct --editable '.[$(XGBOOST),test-oldest]'
+	$(BIN)/uv pip install --quiet --python $(VENV)-oldest --resolution lowest-direct --editable '.[$(XGBOOST),test]'
 	@touch $@
 
 $(VENV)-%/.installed-test: pyproject.toml $(VENV)/.uv

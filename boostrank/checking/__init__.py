@@ -126,8 +126,7 @@ def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
         try:
             if not get_backend(name).grows_trees:
                 continue
-            with contextlib.redirect_stdout(sys.stderr):  # LightGBM 4.3 ignores the verbosity
-                model = train({"objective": Objective(spec, threads=1), **_TREES}, data, ROUNDS, backend=name)
+            model = train({"objective": Objective(spec, threads=1), **_TREES}, data, ROUNDS, backend=name)
         except MissingDependency:
             yield Finding(name, Status.SKIP, "not installed")
             continue

@@ -340,7 +340,7 @@ def _check_whole(dataset: Any) -> None:
         )
 
 
-# The current round is read from the stack frame of the engine that calls an objective. Tested with LightGBM 4.3 to 4.7
+# The current round is read from the stack frame of the engine that calls an objective. Tested with LightGBM 4.6, 4.7
 # and XGBoost 3.1 to 3.4 in `tests/engines/test_private.py`.
 def round_of_caller() -> int | None:
     """Return the engine's current round, including rounds of a continued model.

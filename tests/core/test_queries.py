@@ -90,7 +90,6 @@ def test_bytes_and_numbers_of_any_width_are_ids():
     assert list(QueryIndex.from_ids([2**63, 2**63 + 1, 5]).qid) == [str(2**63), str(2**63 + 1), "5"]
 
 
-@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="text of any length: NumPy 2")
 @pytest.mark.parametrize("options", [{}, {"na_object": None}])
 def test_numpy_text_of_any_length_is_an_id(options):
     assert list(QueryIndex.from_ids(np.array(["b", "b", "a"], np.dtypes.StringDType(**options))).qid) == ["b", "a"]

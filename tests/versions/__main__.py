@@ -56,7 +56,7 @@ ENVIRONMENTS = (
     Environment("engines-3.3-1.7", "3.11", ("lightgbm==3.3.5", "xgboost==1.7.*", *_BEFORE), bare=True),
     Environment("engines-4.1-2.1", "3.11", ("lightgbm==4.1.0", "xgboost-cpu==2.1.*", *_BEFORE), bare=True),
     Environment("oldest", "3.11", oldest=True),
-    Environment("middle", "3.11", ("lightgbm==4.5.*", "xgboost-cpu==3.2.*", "numpy==2.1.*", "numba==0.61.*")),
+    Environment("middle", "3.11", ("lightgbm==4.6.*", "xgboost-cpu==3.2.*", "numpy==2.1.*", "numba==0.61.*")),
     Environment("later", "3.12", ("lightgbm==4.6.*", "xgboost-cpu==3.3.*", "numpy==2.3.*", "numba==0.63.*")),
     Environment("newest", "3.13"),
 )

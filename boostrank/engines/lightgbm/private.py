@@ -1,4 +1,4 @@
-"""LightGBM's private parts and C functions, tested with LightGBM 4.3 to 4.7 by `tests/engines/test_private.py`.
+"""LightGBM's private parts and C functions, tested with LightGBM 4.6 and 4.7 by `tests/engines/test_private.py`.
 
 The module `objective.description` uses one more private part, the stack of `lgb.train`.
 """
