@@ -200,5 +200,6 @@ class Registry(Generic[T]):
                 raise ParameterError(f"unknown {self._what} {name!r}. Use one of {', '.join(members)}")
         hint = did_you_mean(name, self.names())
         if self._loader and name.endswith(".py"):
-            hint = f" For a file, pass {self._loader}({name!r})"
+            commands = f"`boostrank train --{self._what} {name}` or `boostrank {self._what}s --check {name}`"
+            hint = f" In Python, pass {self._loader}({name!r}); on the command line, use {commands}"
         raise ParameterError(f"unknown {self._what} {name!r}.{hint}")

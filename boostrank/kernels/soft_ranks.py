@@ -310,7 +310,7 @@ def direct(
             density[i] = _DENSITY * math.exp(-0.5 * x * x)
         chance[j] = 0.0
         density[j] = 0.0
-        _sums_of(chance, low, high, c, sums)
+        _sums_of(chance, high, c, sums)
         value += gains[j] * expected_discount(sums, model, blend, n, c, weights)
         own = 0.0
         for i in range(n):
@@ -322,7 +322,7 @@ def direct(
 
 
 @inline_sums
-def _sums_of(chance: Float64Array, low: int, high: int, c: int, sums: Float64Array) -> None:
+def _sums_of(chance: Float64Array, high: int, c: int, sums: Float64Array) -> None:
     mean, variance = 0.0, 0.0
     for i in range(chance.shape[0]):
         mean += chance[i]

@@ -284,7 +284,9 @@ class RankingModel:
 
     def _of_features(self, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Add the values for columns within queries, on the last axis, to those for their source features."""
-        sources = [] if self.within_query is None else self.within_query.sources
+        if self.within_query is None:
+            return found
+        sources = self.within_query.sources
         merged = np.delete(found, np.s_[self.n_features : self.n_features + len(sources)], axis=-1)
         for i, source in enumerate(sources):
             merged[..., source] += found[..., self.n_features + i]

@@ -62,7 +62,7 @@ def test_unknown_parameters_get_a_suggestion():
 
 
 def test_the_name_of_a_file_is_no_objective_and_the_message_says_what_loads_it():
-    with pytest.raises(ParameterError, match=r"'my\.py'.*boostrank\.load_objective"):
+    with pytest.raises(ParameterError, match=r"boostrank\.load_objective\('my\.py'\).* --check my\.py"):
         Objective("my.py")
 
 
