@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import DataError, InputError
+from boostrank.core.errors import DataError, FileFormatError, InputError
 from boostrank.core.machine import free_memory
 from boostrank.core.text import size_words
 from boostrank.data import blocks as slots
@@ -203,7 +203,10 @@ class _Sample:
 
     def _add(self, source: Source, file: File, load: Callable[[Any], Any]) -> int:
         """Add a chunk, and return its size in bytes."""
-        block = source.parse(file, load)
+        try:
+            block = source.parse(file, load)
+        except slots.UnreadableLine as error:
+            raise FileFormatError(error.args[0].reason, file=file.name) from None
         self._text += block.size
         self._refused += int(block.counts[slots.BAD_ROWS])
         if block.n_rows:

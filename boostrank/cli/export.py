@@ -143,7 +143,7 @@ def verify(own: Verify, reading: FileOptions) -> None:
     if own.as_json:
         print_json({**asdict(found), "equal": equal, "first_place": place})
         return
-    queries = count_of(found.queries, "query").replace("querys", "queries")
+    queries = count_of(found.queries, "query", "queries")
     click.echo(f"{own.against}: {_EQUAL[found.level]}: {count_of(found.documents, 'document')} of {queries}")
     if found.first is not None:
         _, query, own_score, logged = found.first

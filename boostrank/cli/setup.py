@@ -18,7 +18,7 @@ from boostrank.options import Options, argument, option
 
 class Compile(Options):
     objectives: tuple[str, ...] = option(
-        "Compile this objective too.", (), flag="--objective", metavar="NAME", file="objective"
+        "Compile this objective too.", flag="--objective", metavar="NAME", file="objective"
     )
 
 

@@ -53,9 +53,9 @@ def shown(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def listed(names: Sequence[str], most: int = 12) -> str:
-    """Return the first few names, followed by the number of other names."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def listed(names: Sequence[str]) -> str:
+    """Return the first twelve names, followed by the number of other names."""
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
 def check_page(path: str) -> None:

@@ -407,7 +407,7 @@ _KINDS = (
     (rb"tree\r?\nversion=", "a model of LightGBM"),
     (rb'\s*(\{\s*["}]|\[\s*[\[{"])', "JSON: boostrank data join reads features that a search engine logged"),
     (rb",[^\s,]*\r?\n0,[^\s,]*\r?\n", "a pandas column with its index: pass index=False and header=False to to_csv"),
-    (rb"[A-Za-z]\w*\r?\n-?\d+(\.\d+)?(e-?\d+)?\r?\n", "scores below a header: `tail -n +2 FILE` removes it"),
+    (rb"[A-Za-z]\w*\r?\n-?\d+(\.\d+)?([eE][-+]?\d+)?\r?\n", "scores below a header: `tail -n +2 FILE` removes it"),
     (rb"booster\[0\]:", "XGBoost's dump as text: save the model with save_model('model.json')"),
     (rb"\S+\s+[Qq]0\s+\S+\s+\d+(\s+\S+){2}", "a TREC run file: boostrank evaluate RUN --qrels QRELS measures it"),
     (rb"\S+[ \t]+0[ \t]+\S+[ \t]+-?\d+\s*(\n|$)", "TREC qrels, for boostrank evaluate --qrels or boostrank data join"),

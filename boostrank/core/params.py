@@ -145,7 +145,6 @@ class Registry(Generic[T]):
 
     Args:
         what: noun for a member in messages, such as "objective".
-        within: module in each subpackage that defines `SPEC`; "" for its `__init__`.
         instead: mapping from names that are not members to the members to suggest.
         loader: function that returns a member from a Python file, suggested for names of files; "" if there is none.
     """
@@ -154,12 +153,10 @@ class Registry(Generic[T]):
         self,
         package: str,
         what: str,
-        within: str = "",
         instead: Mapping[str, Sequence[str]] | None = None,
         loader: str = "",
     ) -> None:
-        self._package, self._what, self._within, self._instead = package, what, within, instead or {}
-        self._loader = loader
+        self._package, self._what, self._instead, self._loader = package, what, instead or {}, loader
         self._added: dict[str, T] = {}
 
     @cached_property
@@ -172,11 +169,7 @@ class Registry(Generic[T]):
         """Return the names of the modules to search, without importing them."""
         package = importlib.import_module(self._package)
         modules = sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name)
-        return [
-            f"{module.name}.{self._within}" if module.ispkg and self._within else module.name
-            for module in modules
-            if not module.name.startswith("_")
-        ]
+        return [module.name for module in modules if not module.name.startswith("_")]
 
     def add(self, spec: T) -> None:
         """Add a member from outside the package."""

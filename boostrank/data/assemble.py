@@ -165,7 +165,7 @@ class Totals:
         return f"line {line}" if len(self.parts) == 1 else f"{file}:{line}"
 
     def spans(self) -> list[tuple[Part, range, slice]]:
-        """Return the name, the rows and the queries of each file."""
+        """Return each file with its rows and queries."""
         ends = [*((part.rows, part.queries) for part in self.parts[1:]), (self.n_rows, self.n_queries)]
         return [
             (part, range(part.rows, rows), slice(part.queries, queries))

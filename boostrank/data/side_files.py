@@ -59,20 +59,18 @@ def some_sizes(path: str | None) -> list[int]:
     return [int(word) for word in read_text(path, errors="replace").split() if word.isdigit() and len(word) < 10]
 
 
-def read_sizes(path: str, rows: int, *, counted: bool = True) -> Int64Array:
-    """Read group sizes, int64[Q], whose sum must be `rows`, or at most `rows` if the rows were not counted."""
-    most = f"{rows:,} rows of the data" if counted else f"{rows:,} rows that the data can have"
+def read_sizes(path: str, rows: int) -> Int64Array:
+    """Read group sizes, int64[Q], whose sum must be `rows`."""
     sizes = []
     for number, text in _lines(path):
         size = int(text) if text.isascii() and text.isdigit() and len(text) < _SIZE_DIGITS else 0
         if not 0 < size <= rows:
-            words = f"{text[:40]!r} is not a query size: an integer from 1 to the {most}"
+            words = f"{text[:40]!r} is not a query size: an integer from 1 to the {rows:,} rows of the data"
             raise FileFormatError(words, file=path, line=number)
         sizes.append(size)
     total = sum(sizes)
-    if total > rows or (counted and total != rows):
-        words = "has" if counted else "can have no more than"
-        raise FileFormatError(f"the group sizes sum to {total:,}, but the data {words} {rows:,} rows", file=path)
+    if total != rows:
+        raise FileFormatError(f"the group sizes sum to {total:,}, but the data has {rows:,} rows", file=path)
     return np.array(sizes, dtype=np.int64)
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data import blocks as slots
-from boostrank.data.blocks import BEYOND_FLOAT32, Block, Fault, zeroed
+from boostrank.data.blocks import BEYOND_FLOAT32, Block, Fault, UnreadableLine, zeroed
 from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.columns import Columns, choose_columns
 from boostrank.data.options import FeatureSpace
@@ -529,7 +529,10 @@ def batches(
         for file, load in source.loads(chunk_bytes, 1):
             if load is None:
                 continue
-            batch = source.batch(file, load(None))
+            try:
+                batch = source.batch(file, load(None))
+            except UnreadableLine as error:
+                raise error.args[0].error(file.name, first) from None
             if batch.faults:
                 raise min(batch.faults, key=lambda one: one.line).error(file.name, first, by_row=source.by_row)
             batch.first, batch.by_row = first, source.by_row

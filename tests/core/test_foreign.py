@@ -83,6 +83,7 @@ def test_a_file_of_another_kind_is_named(body: bytes, word: str, tmp_path: Path)
         ("q1 Q0 d7 1 0.5 tag\nq1 Q0 d8 2 0.4 tag\n", "run file"),
         ("q1 0 d7 2\n", "qrels"),
         ("201\t0\t0.3656\n", "RankLib"),
+        ("score\n1.2E-4\n0.5\n", "header"),
     ],
 )
 def test_data_and_scores_of_another_kind_are_named(text: str, word: str, tmp_path: Path) -> None:

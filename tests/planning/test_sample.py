@@ -13,6 +13,7 @@ from boostrank import planning as surveying
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.text import files
 from boostrank.data.text.writer import write_libsvm
 from boostrank.planning import is_pipe, survey
 
@@ -120,4 +121,13 @@ def test_a_file_without_a_readable_row_is_refused(tmp_path: Path) -> None:
         survey(path)
     path.write_bytes(b"PK\x03\x04" + bytes(100))
     with pytest.raises(FileFormatError, match="zip"):
+        survey(path)
+
+
+@pytest.mark.usefixtures("small_sample")
+def test_an_endless_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_LINE", 1 << 15)
+    path = tmp_path / "data.txt.gz"
+    path.write_bytes(gzip.compress(b"1 qid:1 1:0.5\n0 qid:1 1:0" + b"1" * (1 << 16)))
+    with pytest.raises(FileFormatError, match="longer than"):
         survey(path)
