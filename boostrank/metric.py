@@ -231,7 +231,7 @@ class BoundMetrics:
             if names.size != queries.n_documents:
                 raise DataError(f"there are {names.size} document names for {queries.n_documents} documents")
             if names.size and (unnamed := np.flatnonzero(names == b"")).size:
-                raise queries.row_error(int(unnamed[0]), "has no name, but ties='docno' sorts tied documents by name")
+                raise queries.row_error(int(unnamed[0]), "has no name for ties='docno'; name it, or choose other ties")
             rank = np.unique(names, return_inverse=True)[1] if names.size else np.zeros(0, np.int64)
             self._rows = np.lexsort((-rank, queries.of_rows())).astype(np.int64)
         self._labels, self._partial, self._judged = y, partial, judged

@@ -249,7 +249,7 @@ def parse_numbers(
     except ValueError:
         found = ()
     if not found or not allowed(found):
-        raise ValueError(f"{text!r} is not a list of numbers such as {example}")
+        raise ValueError(f"{text!r} is not a list such as {example}")
     return found
 
 

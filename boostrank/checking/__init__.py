@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator
 

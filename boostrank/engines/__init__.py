@@ -71,6 +71,7 @@ def workers_of(engine: str) -> Any:
     """Return the module that runs a training with this engine on several workers."""
     if engine not in ("xgboost", "lightgbm"):
         raise ParameterError(f"backend={engine!r} cannot train on several workers: use xgboost or lightgbm")
+    get_backend(engine)
     return import_module(f"boostrank.engines.{engine}.workers")
 
 

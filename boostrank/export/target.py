@@ -240,8 +240,8 @@ def nested(
     done: dict[int, Any] = {}
 
     def built(at: int) -> Any:
-        return leaf(float(forest.value[~at])) if at < 0 else done[at]
+        return leaf(float(forest.value[~at])) if at < 0 else done.pop(at)
 
     for at in np.argsort(-depth, kind="stable").tolist():
         done[at] = node(at, built(int(forest.left[at])), built(int(forest.right[at])))
-    return ([leaf(base)] if base else []) + [built(root) for root in forest.roots.tolist()]
+    return ([leaf(base)] if base else []) + [built(at) if at < 0 else done[at] for at in forest.roots.tolist()]

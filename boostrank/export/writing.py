@@ -74,7 +74,7 @@ def export_model(
     if unknown:
         raise ParameterError(f"allow must be from {', '.join((*KINDS, MOVED))}, but got {unknown[0]!r}")
     if MOVED in allow and data is None:
-        raise ParameterError(f"allow={MOVED!r} needs data: pass data (--data)")
+        raise ParameterError(f"allow={MOVED!r} needs data; pass your own rows (DATA on the command line)")
     check_writable(path)
     served = _served(model, target, feature_names, name or _plain(Path(path).name.partition(".")[0]))
     try:
@@ -82,7 +82,7 @@ def export_model(
         proof = prove(model, served, target, body, data=data, allow=allow)
     except ImportError as error:
         raise ExportError(
-            f"export to {target.name} needs {error.name}: pip install 'boostrank[{target.extra}]'"
+            f"export to {target.name} needs {error.name or target.extra}: pip install 'boostrank[{target.extra}]'"
         ) from error
     write_atomically(path, body)
     if model.info.calibration is not None:

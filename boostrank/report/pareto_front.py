@@ -173,6 +173,8 @@ def pareto(
         raise ParameterError(f"mixes must be shares of the goal above 0 and at most 1, but got {list(mixes)}")
     called = goal if isinstance(goal, str) else "goal"
     if isinstance(goal, Mapping):
+        if len(goal) != 1:
+            raise ParameterError(f"goal must be one name with its values, but got {len(goal)} names")
         ((called, goal),) = goal.items()
     goals = _values(train_set, goal)
     held_out_goals = None if valid_set is None else _values(valid_set, goal if isinstance(goal, str) else valid_goal)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +22,19 @@ from boostrank.kernels.forest import Forest
 from boostrank.model.ranking_model import RankingModel
 from tests.export.conftest import KINDS, Example, example, table
 
+_WITHOUT = """
+import sys
+sys.modules["xgboost"] = None
+import boostrank
+for use in (
+    lambda: boostrank.cluster.train("local:2", {}, "shard.txt", backend="xgboost"),
+    lambda: boostrank.export_model(sys.argv[1], sys.argv[2], "xgboost"),
+):
+    try:
+        use()
+    except boostrank.BoostrankError as error:
+        print(error)
+"""
 OF_LIGHTGBM = [kind for kind in KINDS if kind.startswith("lightgbm")]
 
 
@@ -117,3 +132,12 @@ def test_base_score_counts_as_the_objective_says(objective: str, tmp_path: Path)
         given = spec.scorer((tmp_path / target).read_bytes(), model.feature_names)(X.astype(np.float32))
         np.testing.assert_allclose(given, own, rtol=0, atol=0 if "xgboost" in spec.exact else 1e-6)
     assert json.loads((tmp_path / "xgboost").read_text())["learner"]["objective"]["name"].startswith("rank:")
+
+
+def test_what_needs_xgboost_says_how_to_install_it(tmp_path: Path) -> None:
+    example(OF_LIGHTGBM[0]).model.save(tmp_path / "model.txt")
+    command = [sys.executable, "-c", _WITHOUT, tmp_path / "model.txt", tmp_path / "model.json"]
+    cluster, export = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
+    assert "pip install xgboost" in cluster
+    assert "pip install 'boostrank[xgboost]'" in export
+    assert "None" not in export

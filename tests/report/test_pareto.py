@@ -178,6 +178,7 @@ def test_the_verdict_says_what_the_interval_of_the_label_allows() -> None:
         ({"goal": GOAL[:5]}, DataError, "5 values.*320 rows"),
         ({"goal": GOAL, "valid_set": VALID}, ParameterError, "valid_goal"),
         ({"goal": "f9"}, DataError, "no column 'f9'"),
+        ({"goal": {"margin": GOAL, "price": GOAL}}, ParameterError, "one name .* 2 names"),
         ({"mixes": [2]}, ParameterError, "shares of the goal"),
         ({"mixes": [0]}, ParameterError, "shares of the goal"),
         ({"params": QUICK | {"early_stopping_round": 3}}, ParameterError, "early stopping"),

@@ -311,6 +311,17 @@ def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
     json.dumps([chart.spec() for chart in charts], allow_nan=False)
 
 
+def test_a_feature_without_any_value_has_an_empty_curve() -> None:
+    X = world().features.copy()
+    X[:, 3] = np.nan
+    told = shapes(model_of("LightGBM"), RankingDataset.from_arrays(X, world().labels, group=world().queries.sizes))
+    curve = curve_of(told, "f4")
+    assert [len(values) for values in (curve.edges, curve.effect, curve.low, curve.high, curve.counts)] == [0] * 5
+    curves = told.to_frame("curves")
+    assert curves[curves["feature"] == "f4"]["documents"].tolist() == [QUERIES * SIZE]
+    assert "nan" not in words_of(SPEC.on_page(told))
+
+
 def test_a_section_without_trees_says_so() -> None:
     told = shapes(lightgbm_model(world(), 2, min_gain_to_split=1e9), world())
     assert words_of(SPEC.on_page(told)) == "The trees use no feature."

@@ -356,7 +356,7 @@ def accumulated_local_effects(
         mean = _means(sums.sum(axis=0), counts.sum(axis=0), 0.0)
         effect = _accumulated(mean[None], counts.sum(axis=0)[None])[0]
         again = _accumulated(_means(times @ sums, times @ counts, mean), times @ counts)
-        low, high = np.quantile(again, [0.025, 0.975], axis=0)
+        effect, low, high = np.stack([effect, *np.quantile(again, [0.025, 0.975], axis=0)])[:, : edges[c].size]
         loss = float(to_missing[c][~lost[:, c]].mean()) if c in to_missing else float("nan")
         held = np.bincount(at[at > 0], minlength=intervals + 1)[1:]
         of_query = c in constant and intervals > 0
