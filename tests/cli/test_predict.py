@@ -111,7 +111,7 @@ def test_names_stand_beside_scores(folder: Path, tmp_path: Path, name: str, endi
     result = invoke("predict", *options, "-o", path)
     assert result.exit_code == 0, result.stderr
     read = {
-        "csv": pd.read_csv,
+        "csv": partial(pd.read_csv, float_precision="round_trip"),
         "jsonl": partial(pd.read_json, lines=True, precise_float=True),
         "parquet": pd.read_parquet,
     }

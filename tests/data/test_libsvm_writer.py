@@ -89,12 +89,12 @@ def significant(mantissa: str) -> str:
 
 
 def test_the_text_is_what_one_would_write_by_hand(tmp_path: Path) -> None:
-    X = np.array([[1, 0.5, -0.0], [np.nan, 1e-7, 16777216]], np.float32)
+    X = np.array([[1, 0.5, -0.0], [np.nan, 1e-7, 2.5e20]], np.float32)
     data = RankingDataset.from_arrays(X, [2, 0.25], qid=["a", "b"])
     queries = replace(data.queries, words=np.array(["red shoe", ""], object))
     write_libsvm(tmp_path / "data.txt", replace(data, queries=queries, document_names=["7", ""]))
     assert (tmp_path / "data.txt").read_text() == (
-        "# qid:a: red shoe\n2 qid:a 1:1 2:0.5 3:-0 # 7\n0.25 qid:b 1:nan 2:1e-07 3:1.6777216e+07\n"
+        "# qid:a: red shoe\n2 qid:a 1:1 2:0.5 3:-0 # 7\n0.25 qid:b 1:nan 2:1e-07 3:2.5e+20\n"
     )
 
 

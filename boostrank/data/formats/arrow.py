@@ -69,7 +69,7 @@ class ColumnarSource(TableSource):
 
     def batch(self, file: Any, chunk: Any) -> Batch:
         arrays, rows = chunk
-        return Batch(file, np.arange(1, rows + 1), rows, arrays, size=sum(array.nbytes for array in arrays.values()))
+        return Batch(file, np.arange(1, rows + 1), rows, arrays, size=sum(map(_bytes_of, arrays.values())))
 
     def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Any]:
         rows = arrow().RecordBatch.from_arrays(list(batch.arrays.values()), schema=batch.file.header)
@@ -137,7 +137,7 @@ class ColumnarFile(File):
         try:
             for batch in self.batches(self.places, rows):
                 batch.validate()  # check buffer lengths before anything reads them, even for their total size
-                self.text_bytes += batch.nbytes
+                self.text_bytes += _bytes_of(batch)
                 if self._max_bytes is not None and self.text_bytes > self._max_bytes:
                     raise FileFormatError(f"the columns have more than max_bytes={self._max_bytes:,}", file=self.name)
                 arrays = {place: batch.column(name) for place, name in zip(self.places, names, strict=True)}
@@ -155,6 +155,14 @@ class ColumnarFile(File):
         """Close the file and release the memory of its batches."""
         self.handle.close()
         arrow().default_memory_pool().release_unused()
+
+
+def _bytes_of(data: Any) -> int:
+    """Return the size of a batch or array. Before pyarrow 24, it is the size of whole buffers for views of text."""
+    try:
+        return int(data.nbytes)
+    except arrow().ArrowTypeError:
+        return int(data.get_total_buffer_size())
 
 
 def _of_pandas(schema: Any) -> dict[str, dict[str, Any]]:
