@@ -528,7 +528,7 @@ class MemoryOptions(Options, group="Memory and machines"):
 class ClickOptions(Options, group="Clicks"):
     clicks: bool = option(
         "Use clicks in place of labels: clicks divided by exposure, from FILE.clicks "
-        "(`row,position,impressions,clicks`). Only documents that were shown count."
+        "(`row,position,impressions,clicks`). Documents that were never shown are left out."
     )
     click_columns: Any = option(
         "Columns of the data that hold the clicks: position, impressions, clicks; and document, if a document has one "

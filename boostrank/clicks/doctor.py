@@ -171,7 +171,7 @@ def nothing_clicked(clicks: _Clicks) -> Iterator[Finding]:
 
 
 def moves(clicks: _Clicks) -> Iterator[Finding]:
-    """Find positions whose propensity cannot be estimated, because no or hardly any documents moved to them."""
+    """Find positions with too few documents that moved there to estimate a propensity."""
     log, curve = clicks.log, clicks.curve
     if not log.clicks.any():
         return

@@ -264,7 +264,7 @@ class TableSource(Source):
         return found
 
     def with_text(self, columns: Columns, text: Mapping[int, tuple[int, int]], line: int, file: str) -> Columns:
-        """Refuse text features, given their values and cells in the first rows. The doctor reads them as categories."""
+        """Refuse text features, given their values and cells in the first rows. Lenient reading codes them."""
         if not text:
             return columns
         names = {columns.header[place]: numbers for place, numbers in text.items()}

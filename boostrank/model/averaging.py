@@ -72,7 +72,7 @@ def deviation(scores: Float64Array, queries: QueryIndex) -> float:
 
 
 def capped(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
-    """Truncate the models to average to the largest common number of rounds with at most `trees` trees in total."""
+    """Truncate all models to the same number of rounds: the largest with at most `trees` trees in total."""
     counts = [tree_counts(model) for model in models]
     start = max(first for first, _ in counts)  # an average has one start
 
