@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
 from boostrank.core.types import Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
@@ -264,7 +264,8 @@ def compare(
 
     Raises:
         ParameterError: an unknown metric or convention, or a malformed condition.
-        DataError: scores that do not fit the data, labels that the gain does not support, or only excluded queries.
+        DataError: scores that do not fit the data, labels that the gain does not support, only excluded queries, or too
+            few queries for the p-value of a condition.
     """
     # Measure the requested metrics, then those of the conditions.
     context = Context(None, data, metrics, **options)
@@ -365,6 +366,10 @@ def _outcome(
 ) -> ConditionOutcome:
     if not condition.anywhere:
         found = metrics[condition.metric]
+        least = max(2.0 ** (1 - found.queries), 1.0 / (PAIRED_RESAMPLES + 1))
+        if condition.alpha is not None and condition.alpha <= least:
+            words = f"{found.queries} queries give p of at least {least:.2g}, so '{condition}' can never hold"
+            raise DataError(f"{words}; use more queries or a larger p")
         return ConditionOutcome(condition, condition.holds(found.mean, found.p))
     measured = (s for s in segments if s.metric == condition.metric)
     where = tuple(f"{s.kind} {s.segment}" for s in measured if condition.holds(s.mean, s.p_holm))

@@ -360,3 +360,11 @@ def test_a_difference_that_luck_in_training_explains_is_told_so_and_has_no_colou
     coloured = f'class="worse">{found.metrics["ndcg@10"].mean:+.4f}'
     assert coloured in plain
     assert coloured not in page
+
+
+def test_a_condition_that_so_few_queries_never_meet_is_refused() -> None:
+    data = RankingDataset.from_arrays(np.zeros((12, 1)), [1, 0] * 6, group=[2] * 6)
+    scores, condition = np.tile([1.0, 0.0], 6), "ndcg@1 < -0.1 at p<{}"
+    assert compare(scores, -scores, data, fail_if=condition.format(0.05)).failed  # 2 of 64 signs are as extreme
+    with pytest.raises(DataError, match=r"^6 queries .*ndcg@1 < -0.1 at p<0.03"):
+        compare(scores, -scores, data, fail_if=condition.format(0.03))
