@@ -248,7 +248,7 @@ $(VENV)/.installed: pyproject.toml
 		{ echo "boostrank needs Python 3.11 or later; name one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing boostrank and what it needs into $(VENV) ..."
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(XGBOOST)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(XGBOOST),report,sklearn,tables]'
 	@touch $@
 
 $(VENV)/.installed-%: $(VENV)/.installed

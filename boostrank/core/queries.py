@@ -125,10 +125,11 @@ class QueryIndex:
         again = np.flatnonzero(numbers != np.arange(numbers.size))
         if again.size:
             at = int(again[0])
+            (name,) = firsts[at : at + 1].tolist()
             raise DataError(
-                f"query {firsts[at]} appears again at row {starts[at]} (0-based) after ending near row "
+                f"query {name!r} appears again at row {starts[at]} (0-based) after ending near row "
                 f"{starts[numbers[at]]}: the rows of a query must be contiguous; sort them stably by query id "
-                "(sort=True)"
+                "(sort=True, or BoostRanker(sort=True))"
             )
         ptr = np.concatenate([starts, [given.size]]).astype(np.int64)
         if firsts.dtype.kind in "iu" and (not firsts.size or int(firsts.max()) <= np.iinfo(np.int64).max):

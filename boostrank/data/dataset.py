@@ -583,7 +583,7 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
     if not is_lightgbms(data):
         raise ParameterError(
             f"{what}=<{type(data).__name__}>: expected a RankingDataset or lgb.Dataset; "
-            "RankingDataset.from_arrays(X, y, group=sizes) creates one from arrays"
+            "RankingDataset.from_arrays(X, y, group=sizes) or from_frame(frame, label=..., qid=...) creates one"
         )
     raw = data.data
     reasons = {

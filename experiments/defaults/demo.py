@@ -79,12 +79,9 @@ def main() -> None:
     _print_row("boostrank", _interval(best), "", f"{count_trees(model):,}", f"{own:.1f}")
     differences, times = {}, {}
     for tool in TOOLS:
-        if tool.group != "defaults" or tool.name == "boostrank":
+        if tool.group != "defaults" or tool.name == "boostrank" or tool.missing:
             continue
         name = NAMES.get(tool.name, tool.name)
-        if tool.missing:
-            _print_row(name, "not installed")
-            continue
         importlib.import_module(tool.library)
         begin = time.perf_counter()
         fitted = tool.fit(train, valid, seed=0, threads=threads)

@@ -32,7 +32,7 @@ def test_ids_may_be_text_or_larger_than_int64():
     ("ids", "words"),
     [
         ([1, 2, 1], r"query 1 appears again at row 2"),
-        (["x", "y", "y", "x"], "query x appears again at row 3"),
+        (["x", "y", "y", "x"], "query 'x' appears again at row 3"),
         ([1.0, np.nan], "row 1 has no query id"),
         ([1.5], "whole numbers or text"),
         ([[1, 2]], "one-dimensional"),
