@@ -204,7 +204,7 @@ class BoundMetrics:
     Args:
         metrics, labels, queries, conventions, docnos, threads: as in `evaluate`.
         partial: whether the data set is a part of a larger one, for use with `sums`, and may have no included query.
-        judged: labels and queries of all judged documents, if some are not ranked. They set what is ideal or relevant.
+        judged: labels and queries of all judged documents, if some are not ranked, for the ideal order and recall.
 
     Raises:
         DataError, ParameterError: as for `evaluate`, except errors about scores.

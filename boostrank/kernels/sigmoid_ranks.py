@@ -247,7 +247,7 @@ def first_of(
 
     Args:
         place: int64[m], positions of these documents.
-        draws: divisor of what is added to the arrays below.
+        draws: divisor of the amounts added to the arrays below.
         first: float64[m], written: the probability that each document is the first.
         slope: array to which the derivatives by the ranks are added.
         grad, hess: arrays to which the gradient and a curvature through the probabilities are added.

@@ -364,14 +364,16 @@ def _in_segments(
 def _outcome(
     condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[Difference]
 ) -> ConditionOutcome:
+    whole = metrics[condition.metric]
+    measured = [s for s in segments if s.metric == condition.metric] if condition.anywhere else [whole]
+    # Among n queries, no p is below 2 / 2^n, and none is below that of the resamples.
+    most = max((one.queries for one in measured), default=0)
+    least = max(2.0 ** (1 - most), 1.0 / (PAIRED_RESAMPLES + 1))
+    if measured and condition.alpha is not None and condition.alpha <= least:
+        words = f"{most} queries give p of at least {least:.2g}, so '{condition}' can never hold"
+        raise DataError(f"{words}; use more queries or a larger p")
     if not condition.anywhere:
-        found = metrics[condition.metric]
-        least = max(2.0 ** (1 - found.queries), 1.0 / (PAIRED_RESAMPLES + 1))
-        if condition.alpha is not None and condition.alpha <= least:
-            words = f"{found.queries} queries give p of at least {least:.2g}, so '{condition}' can never hold"
-            raise DataError(f"{words}; use more queries or a larger p")
-        return ConditionOutcome(condition, condition.holds(found.mean, found.p))
-    measured = (s for s in segments if s.metric == condition.metric)
+        return ConditionOutcome(condition, condition.holds(whole.mean, whole.p))
     where = tuple(f"{s.kind} {s.segment}" for s in measured if condition.holds(s.mean, s.p_holm))
     return ConditionOutcome(condition, bool(where), where)
 
