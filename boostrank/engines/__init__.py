@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import MissingDependency, ModelError, ParameterError, UnknownParameter, did_you_mean
-from boostrank.core.files import foreign_kind
+from boostrank.core.files import LOGGED, foreign_kind
 
 if TYPE_CHECKING:
     from boostrank.engines.base import Backend, Booster
@@ -116,13 +118,30 @@ def formats() -> list[ModelFormat]:
     return [getattr(import_module(module), name) for module, name in names]
 
 
+# Other files in place of a model, which may begin as data or scores do.
+_OTHERS = (
+    (rb'\s*\{\s*"file"\s*:\s*\{\s*"schema_version"', "the record of a model: pass the file without .meta.json"),
+    (rb"boostrank checkpoint", "a checkpoint: boostrank train --checkpoint FILE --resume continues it"),
+    (rb"______LightGBM_Binary", "a data set of LightGBM (save_binary)"),
+    (
+        rb"""\s*(//|/\*|--|"{3}|#(!|include|pragma| Code generated)|(import|from|def|class|package|public|double|float) )""",
+        "program code: pass the model file that it was made from",
+    ),
+    (rb"\s*[\[{]", "JSON of another program"),
+)
+
+
 def format_of(body: bytes) -> ModelFormat:
     """Detect the format of a model file from its first bytes."""
     known = formats()
     for one in reversed(known):
         if one.recognises(body):
             return one
-    kind = foreign_kind(body[:1000]) if body else "empty"
+        if one.recognises(body.removeprefix(codecs.BOM_UTF8)):
+            raise ModelError("the file begins with a byte order mark (BOM): `tail -c +4 FILE > model.txt` removes it")
+    kind = foreign_kind(body[:100_000] + body[-1000:]) if body else "empty"
+    if kind in (None, LOGGED):
+        kind = next((other for pattern, other in _OTHERS if re.match(pattern, body[:1000])), None)
     why = f": it is {kind}" if kind else ""
     raise ModelError(f"the file is not {', '.join(one.title for one in known[:-1])} or {known[-1].title}{why}")
 

@@ -27,6 +27,8 @@ _MAX_TREE_LINES = 22  # LightGBM's loader reads no further in a tree
 _INT32_MAX = 2**31 - 1
 _CATEGORIES = "pandas_categorical:"
 _END = b"\nend of trees\n"
+# What follows the trees where LightGBM up to 2.1 wrote no line for their end.
+_AFTER = re.compile(rb"\n(?=\n(?:feature[ _]importances:|parameters:|pandas_categorical:.*)\n)")
 _THRESHOLDS = re.compile(rb"^threshold=(?P<thresholds>.*)\ndecision_type=(?P<kinds>.*)$", re.MULTILINE)
 _WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 # Numbers as LightGBM reads them, with at most 40 bytes, because NumPy allocates the size of the longest for all.
@@ -137,6 +139,9 @@ def parse_text(data: bytes) -> LightGBMText:
     if b"\0" in data:
         raise ModelError(f"model text has a NUL byte at offset {data.index(0)}: the file is damaged")
     refuse(b"\r" in data, "model text has carriage returns: its line ends were converted (CRLF), or it is damaged")
+    is_older = _END not in data
+    if is_older:
+        data = _AFTER.sub(_END, data, 1)
     start, end = data.find(b"\n\n"), data.find(_END)
     wrong = not data.startswith(b"tree\n") or start < 0
     refuse(wrong, "this is not LightGBM model text: it must begin with a line 'tree' and a header")
@@ -146,6 +151,8 @@ def parse_text(data: bytes) -> LightGBMText:
     trees = [_tree(block, i) for i, block in enumerate(_sized_blocks(data, start + 2, end + 1, header))]
     parsed = _checked(data[:start], trees, data[end + 1 :], n_features)
     _check_tail(parsed.tail.decode())
+    if is_older:
+        _check_importances(parsed)
     return parsed
 
 
@@ -250,6 +257,8 @@ def _blocks(data: bytes, begin: int, end: int) -> Iterator[bytes]:
 
 def _sized_blocks(data: bytes, begin: int, end: int, header: Mapping[str, str]) -> list[bytes]:
     """Return the text of each tree, and compare its size with the header, because the loader jumps by sizes."""
+    while data.startswith(b"\n", begin, end):
+        begin += 1
     if begin < end and not data.startswith(b"Tree=", begin, end):
         raise ModelError(f"expected 'Tree=0' after the model's header, found {data[begin : min(end, begin + 40)]!r}")
     blocks = list(_blocks(data, begin, end))
@@ -345,11 +354,13 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
     nodes["split_feature"] = at_nodes(b"split_feature").whole(0, n_features - 1)
     # Bit 0: categorical; bit 1: missing goes left; bits 2 and 3: meaning of missing (none, zero, NaN).
     kind = nodes["decision_type"] = at_nodes(b"decision_type").whole(0, 11)
-    # LightGBM itself writes an infinite threshold now and then: the upper bound of the last bin.
     threshold = nodes["threshold"] = at_nodes(b"threshold").real(finite=False)
     sets = np.array([t.categorical_splits for t in trees], np.int64)[owner]
     no_set = (kind % 2 == 1) & ~((threshold >= 0) & (threshold < sets) & (threshold == np.floor(threshold)))
     _refuse_tree(no_set, owner, "a categorical split names a set of categories that the tree does not have")
+    # LightGBM itself writes infinity only where missing values, and nothing else, go right.
+    apart = (threshold == np.inf) & np.isin(kind, (4, 8))
+    _refuse_tree(~np.isfinite(threshold) & ~apart, owner, "threshold is not finite")
 
     # Scores do not need the other fields, and older versions do not have them: they only have to be numbers.
     gain = at_nodes(b"split_gain", having(b"split_gain"))
@@ -422,6 +433,17 @@ def _linear_features(tree: Tree, n_features: int) -> Int64Array:
     if lengths != [tree.leaves, tree.leaves, used, used]:
         raise ModelError(f"tree {tree.number}: the lengths of its linear models do not fit each other")
     return found
+
+
+def _check_importances(parsed: LightGBMText) -> None:
+    """Check that importances at the end of a text count every split, because some of them may be missing."""
+    tail, gains = parsed.tail.decode(), parsed.nodes["split_gain"]
+    counted = sum(map(int, re.findall("(?m)^.*=([0-9]{1,10})$", tail)))
+    is_cut = not re.search(f"\n(parameters|{_CATEGORIES[:-1]}):", tail) and counted not in (
+        gains.size,
+        (gains > 0).sum(),
+    )
+    refuse(is_cut, f"the importances count {counted} splits, but the trees have {gains.size}: the file is truncated")
 
 
 def _check_tail(tail: str) -> None:

@@ -416,11 +416,14 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> tuple[int,
     if "split_type" in tree:
         most = _check_categorical_splits(tree, n, leaf, where)
         by_set[tree["categories_nodes"]] = True
-    # Before XGBoost 3.1 the threshold of a categorical split is NaN.
-    unknown = np.isnan(condition) & alive & ~by_set
     size = np.abs(condition[alive & leaf])
-    wrong = bool(unknown.any()) or not bool(np.all(size <= _FLOAT32_MAX))
-    refuse(wrong, f"{where}: a leaf value or threshold is not finite")
+    refuse(~(size <= _FLOAT32_MAX), f"{where}: split_conditions has a leaf value that is not finite")
+    # XGBoost itself writes infinity only where missing values, and nothing else, go right, or -inf where they go left.
+    # Before XGBoost 3.1 the threshold of a categorical split is NaN.
+    with np.errstate(over="ignore"):
+        threshold = condition.astype(np.float32)
+    wrong = ~np.isfinite(threshold) & (threshold != np.where(default_left, -np.inf, np.inf))
+    refuse(wrong & alive & ~leaf & ~by_set, f"{where}: split_conditions has a threshold that is not finite")
     return most, float(size.max())
 
 
