@@ -371,14 +371,17 @@ def _reason(error: OSError, target: str) -> str:
 _SAVE = "save the model itself, save_model('model.json')"
 _UNREAD = "which boostrank does not read: to evaluate or compare it, pass its scores, one per row"
 _OLD_BINARY = (
-    "a model in XGBoost's old binary form, which XGBoost 3.1 and later cannot read: pip install 'xgboost<3.1' elsewhere, "
-    "and run xgboost.Booster(model_file='FILE').save_model('model.json') there"
+    "XGBoost's old binary model, which XGBoost 3.1 and later cannot read: in another environment, pip install "
+    "'xgboost<3.1' and run xgboost.Booster(model_file='FILE').save_model('model.json')"
 )
 LOGGED = "JSON: boostrank data join reads features that a search engine logged"
 
 # Pattern of the first bytes of a file that is not ranking data, scores or a model, and what it is, with a remedy.
 _KINDS = (
-    (rb"\x80[\x02-\x05]|x[\x01^\x9c\xda]", "a pickle, which can run any code: use save_model or to_parquet instead"),
+    (
+        rb"\x80[\x02-\x05]|x[\x01^\x9c\xda]|c(copy_reg|[a-z]+boost|lightgbm)\S*\n",
+        "a pickle, which can run any code: use save_model or to_parquet instead",
+    ),
     (rb"(?s).{257}ustar", "a tar archive: unpack it first"),
     (rb"PK\x03\x04", "a zip archive, an Excel workbook or an .npz file: unpack it, or save it as CSV"),
     (rb"\x1f\x8b", "compressed by gzip: unpack it first, or name it with the ending .gz"),
@@ -414,11 +417,11 @@ _KINDS = (
     ),
     (
         rb'(?s)\s*[\[{].*"model/(xgboost\+json|ranklib|linear)',
-        "a model as uploaded to a learning-to-rank plugin (_createmodel): pass the model file it was exported from, or, "
-        "to evaluate or compare it, its scores, one per row",
+        "an upload to a learning-to-rank plugin (_createmodel): pass the model file that it was exported from, or, to "
+        "evaluate or compare it, its scores, one per row",
     ),
     (
-        rb'(?s)\s*[\[{].*"(trained_model|compressed_definition|inference_config)"\s*:',
+        rb'(?s)\s*[\[{].*"(trained_models?|compressed_definition|inference_config)"\s*:',
         f"a trained model of Elasticsearch, {_UNREAD}",
     ),
     (rb'(?s)\s*[\[{].*"class"\s*:\s*"org\.apache\.solr\.\w+\.model', f"a model of Solr, {_UNREAD}"),

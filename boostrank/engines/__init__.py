@@ -124,7 +124,8 @@ _OTHERS = (
     (rb"boostrank checkpoint", "a checkpoint: boostrank train --checkpoint FILE --resume continues it"),
     (rb"______LightGBM_Binary", "a data set of LightGBM (save_binary)"),
     (
-        rb"""\s*(//|/\*|--|"{3}|#(!|include|pragma| Code generated)|(import|from|def|class|package|public|double|float) )""",
+        rb"""(?x)\s*(//|/\*|--|"{3}|"use[ ]strict|\#(!|include|pragma|[ ]-\*-|[ ]Code[ ]generated)|\w+[ ]<-|
+        (import|from|def|class|package|public|double|float|export|function|namespace)[ ])""",
         "program code: pass the model file that it was made from",
     ),
     (rb"\s*[\[{]", "JSON of another program"),

@@ -248,6 +248,8 @@ def _whole(word: str, what: str, low: int, high: int = _INT32_MAX) -> int:
 
 
 def _blocks(data: bytes, begin: int, end: int) -> Iterator[bytes]:
+    while data.startswith(b"\n", begin, end):
+        begin += 1
     while begin < end:
         following = data.find(b"\nTree=", begin, end)
         following = end if following < 0 else following + 1
@@ -257,11 +259,9 @@ def _blocks(data: bytes, begin: int, end: int) -> Iterator[bytes]:
 
 def _sized_blocks(data: bytes, begin: int, end: int, header: Mapping[str, str]) -> list[bytes]:
     """Return the text of each tree, and compare its size with the header, because the loader jumps by sizes."""
-    while data.startswith(b"\n", begin, end):
-        begin += 1
-    if begin < end and not data.startswith(b"Tree=", begin, end):
-        raise ModelError(f"expected 'Tree=0' after the model's header, found {data[begin : min(end, begin + 40)]!r}")
     blocks = list(_blocks(data, begin, end))
+    if blocks and not blocks[0].startswith(b"Tree="):
+        raise ModelError(f"expected 'Tree=0' after the model's header, found {blocks[0][:40]!r}")
     if "tree_sizes" in header:
         sizes = [_whole(word, "tree_sizes", 1) for word in _words(header["tree_sizes"])]
         refuse(len(sizes) != len(blocks), f"tree_sizes lists {len(sizes)} trees, but the file has {len(blocks)}")
