@@ -368,11 +368,11 @@ def _reason(error: OSError, target: str) -> str:
 
 
 # What to save in place of a dump, and what to do with a model that boostrank cannot read.
-_SAVE = "save the model itself, save_model('model.json')"
+_SAVE = "save the model, save_model('model.json')"
 _UNREAD = "which boostrank does not read: to evaluate or compare it, pass its scores, one per row"
 _OLD_BINARY = (
-    "XGBoost's old binary model, which XGBoost 3.1 and later cannot read: in another environment, pip install "
-    "'xgboost<3.1' and run xgboost.Booster(model_file='FILE').save_model('model.json')"
+    "XGBoost's old binary model, which XGBoost 3.1 and later cannot read: in another environment, "
+    "pip install 'xgboost<3.1' and run xgboost.Booster(model_file='FILE').save_model('model.json')"
 )
 LOGGED = "JSON: boostrank data join reads features that a search engine logged"
 
@@ -400,10 +400,16 @@ _KINDS = (
     (rb"\x93NUMPY", "a NumPy array: read it with numpy.load and pass it to RankingDataset.from_arrays(...)"),
     (rb"\x89HDF", "an HDF5 file"),
     (rb"CBM1", f"a CatBoost model, {_UNREAD}"),
-    (rb"(?s)(binf)?.{136}[\x04-\x40]\0{7}[\w:]+[\x04-\x08]\0{7}(gbtree|gblinear|dart)|binf|bs64\s", _OLD_BINARY),
+    (
+        rb"(?s)binf|bs64\s|.{136}[\x04-\x40]\0{7}[\w:]+[\x04-\x08]\0{7}(gbtree|gblinear|dart)",
+        _OLD_BINARY,
+    ),
     (rb"\{L\x00{7}", f"XGBoost's UBJSON: {_SAVE}"),
     (rb"(?s)\x08[\x01-\x14][\x12:B]", f"an ONNX model, {_UNREAD}"),
-    (rb'[\x03-\x09]\0{3}[\0-\x20]\0{3}[\0-\x20]\0{3}|\s*\{\s*"threshold_type"', f"a treelite model, {_UNREAD}"),
+    (
+        rb'[\x03-\x09]\0{3}([\0-\x20]\0{3}){2}|\s*\{\s*"threshold_type"',
+        f"a treelite model, {_UNREAD}",
+    ),
     (rb"\xff\xfe|\xfe\xff", "text in UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
     (rb"version https://git-lfs\.github\.com", "a pointer of Git LFS in place of the file: run `git lfs pull`"),
     (rb"outs:\r?\n", "a pointer of DVC in place of the file: run `dvc pull`"),
@@ -417,23 +423,30 @@ _KINDS = (
     ),
     (
         rb'(?s)\s*[\[{].*"model/(xgboost\+json|ranklib|linear)',
-        "an upload to a learning-to-rank plugin (_createmodel): pass the model file that it was exported from, or, to "
-        "evaluate or compare it, its scores, one per row",
+        "an upload to a learning-to-rank plugin (_createmodel): pass the model file that it was "
+        "made from, or, to evaluate or compare it, its scores, one per row",
     ),
     (
         rb'(?s)\s*[\[{].*"(trained_models?|compressed_definition|inference_config)"\s*:',
         f"a trained model of Elasticsearch, {_UNREAD}",
     ),
     (rb'(?s)\s*[\[{].*"class"\s*:\s*"org\.apache\.solr\.\w+\.model', f"a model of Solr, {_UNREAD}"),
-    (rb'(?s)\s*[\[{].*"class"\s*:\s*"org\.apache\.solr', "features of Solr, for boostrank export --feature-names"),
-    (rb'(?s)\s*\{.*"(features_info|oblivious_trees)"\s*:', f"a CatBoost model, {_UNREAD}"),
-    (rb'(?s)\s*["\[{].{,60}tree\\n(version|num_class)=', "LightGBM's text inside JSON: write the text alone to a file"),
     (
-        rb'(?s)\s*\{.*("name"\s*:\s*"tree"|"tree_structure"\s*:)|,?tree_index,node_depth,',
-        "LightGBM's dump (dump_model, trees_to_dataframe): save the model itself, save_model('model.txt')",
+        rb'(?s)\s*[\[{].*"class"\s*:\s*"org\.apache\.solr',
+        "features of Solr, for boostrank export --feature-names",
+    ),
+    (rb'(?s)\s*\{.*"(features_info|oblivious_trees)"\s*:', f"a CatBoost model, {_UNREAD}"),
+    (
+        rb'(?s)\s*["\[{].{,60}tree\\n(version|num_class)=',
+        "LightGBM's text inside JSON: write the text alone to a file",
     ),
     (
-        rb"""\s*(\[\s*)?["']?(\s|\\[nrt])*(\{(\s|\\[nrt])*\\?"nodeid|0:(\[|leaf=)|booster\[0\]:)|,?Tree,Node,ID,Feature,""",
+        rb'(?s)\s*\{.*("name"\s*:\s*"tree"|"tree_structure"\s*:)|,?tree_index,node_depth,',
+        "LightGBM's dump (dump_model, trees_to_dataframe): save the model, save_model('model.txt')",
+    ),
+    (
+        rb"""(?x),?Tree,Node,ID,Feature,|\s*(\[\s*)?["']?(\s|\\[nrt])*
+        (\{(\s|\\[nrt])*\\?"nodeid|0:(\[|leaf=)|booster\[0\]:)""",
         f"XGBoost's dump (get_dump, dump_model, trees_to_dataframe): {_SAVE}",
     ),
     (rb'\s*\{\s*"(learner|version)"', "a model of XGBoost"),

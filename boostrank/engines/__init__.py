@@ -120,11 +120,15 @@ def formats() -> list[ModelFormat]:
 
 # Other files in place of a model, which may begin as data or scores do.
 _OTHERS = (
-    (rb'\s*\{\s*"file"\s*:\s*\{\s*"schema_version"', "the record of a model: pass the file without .meta.json"),
-    (rb"boostrank checkpoint", "a checkpoint: boostrank train --checkpoint FILE --resume continues it"),
+    (
+        rb'\s*\{\s*"file"\s*:\s*\{\s*"schema_version"',
+        "the record of a model: pass the file without .meta.json",
+    ),
+    (rb"boostrank checkpoint", "a checkpoint: --checkpoint FILE --resume continues its training"),
     (rb"______LightGBM_Binary", "a data set of LightGBM (save_binary)"),
     (
-        rb"""(?x)\s*(//|/\*|--|"{3}|"use[ ]strict|\#(!|include|pragma|[ ]-\*-|[ ]Code[ ]generated)|\w+[ ]<-|
+        rb"""(?x)\s*(//|/\*|--|"{3}|"use[ ]strict|\w+[ ]<-|
+        \#(!|include|pragma|[ ]-\*-|[ ]Code[ ]generated)|
         (import|from|def|class|package|public|double|float|export|function|namespace)[ ])""",
         "program code: pass the model file that it was made from",
     ),
@@ -139,7 +143,8 @@ def format_of(body: bytes) -> ModelFormat:
         if one.recognises(body):
             return one
         if one.recognises(body.removeprefix(codecs.BOM_UTF8)):
-            raise ModelError("the file begins with a byte order mark (BOM): `tail -c +4 FILE > model.txt` removes it")
+            mend = "`tail -c +4 FILE > model.txt` removes it"
+            raise ModelError(f"the file begins with a byte order mark (BOM): {mend}")
     kind = foreign_kind(body[:100_000] + body[-1000:]) if body else "empty"
     if kind in (None, LOGGED):
         kind = next((other for pattern, other in _OTHERS if re.match(pattern, body[:1000])), None)

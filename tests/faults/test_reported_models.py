@@ -160,7 +160,7 @@ FOREIGN: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "8 one tree": (lambda: json.loads(booster().get_dump(dump_format="json")[0]), ("XGBoost's dump",)),
     "8 table": (lambda: b",Tree,Node,ID,Feature,Split,Yes,No,Missing,Gain,Cover,Category\n0,0,0,0-0,f0\n", ("dump",)),
     "8 table of LightGBM": (lambda: b"tree_index,node_depth,node_index\n0,1,0-S0\n", ("LightGBM's dump",)),
-    "8 upload of XGBoost": (lambda: upload("xgboost+json", "[]"), ("_createmodel", "exported from", "scores")),
+    "8 upload of XGBoost": (lambda: upload("xgboost+json", "[]"), ("_createmodel", "made from", "scores")),
     "8 upload of RankLib": (lambda: upload("ranklib", "## LambdaMART"), ("_createmodel",)),
     "8 upload of weights": (lambda: upload("linear", {"f1": 1.0}), ("_createmodel",)),
     "8 what the engine answers": (lambda: wrapped("model/xgboost+json"), ("_createmodel",)),

@@ -436,14 +436,13 @@ def _linear_features(tree: Tree, n_features: int) -> Int64Array:
 
 
 def _check_importances(parsed: LightGBMText) -> None:
-    """Check that importances at the end of a text count every split, because some of them may be missing."""
+    """Check that importances at the end of a text count every split, as cut ones do not."""
     tail, gains = parsed.tail.decode(), parsed.nodes["split_gain"]
     counted = sum(map(int, re.findall("(?m)^.*=([0-9]{1,10})$", tail)))
-    is_cut = not re.search(f"\n(parameters|{_CATEGORIES[:-1]}):", tail) and counted not in (
-        gains.size,
-        (gains > 0).sum(),
-    )
-    refuse(is_cut, f"the importances count {counted} splits, but the trees have {gains.size}: the file is truncated")
+    is_cut = not re.search(f"\n(parameters|{_CATEGORIES[:-1]}):", tail)
+    is_cut &= counted not in (gains.size, (gains > 0).sum())
+    words = f"the importances count {counted} splits, but the trees have {gains.size}"
+    refuse(is_cut, f"{words}: the file is truncated")
 
 
 def _check_tail(tail: str) -> None:
