@@ -214,7 +214,9 @@ def _header(text: str) -> dict[str, str]:
 
 def _check_header(header: dict[str, str]) -> int:
     """Check the header and return the number of features."""
-    for key in ("version", "num_class", "label_index", "max_feature_idx", "feature_names", "feature_infos"):
+    words = f"the model's header has no 'version'; supported: {', '.join(_VERSIONS)}"
+    refuse("version" not in header, words)
+    for key in ("num_class", "label_index", "max_feature_idx", "feature_names", "feature_infos"):
         refuse(key not in header, f"the model's header has no {key!r}")
     if header["version"] not in _VERSIONS:
         words = f"the model is in LightGBM's format version {header['version'][:20]!r}"
