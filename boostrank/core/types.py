@@ -60,12 +60,19 @@ def as_numbers(values: Any, what: str) -> Float64Array:
         raise DataError(f"{what} must be numbers in a flat list, not lists of several lengths") from None
     check_real(given, what)
     try:
-        found = masked_as_missing(given)
-        if found.dtype.kind == "O":
-            found = np.array([np.nan if one is None or str(one) == "<NA>" else one for one in found.flat], object)
-        return found.astype(np.float64, copy=False).reshape(-1)
+        return with_nan(masked_as_missing(given)).astype(np.float64, copy=False).reshape(-1)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{what} must be numbers: {error}") from None
+
+
+def with_nan(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array with NaN in place of pandas' NA and NaT, which only arrays of objects contain."""
+    kinds = ("NAType", "NaTType")
+    if values.dtype.kind != "O" or not any(one.__name__ in kinds for one in set(map(type, values.flat))):
+        return values
+    found = values.copy()
+    found[np.reshape([type(one).__name__ in kinds for one in values.flat], values.shape)] = np.nan
+    return found
 
 
 def pandas_index(values: Any) -> Any:

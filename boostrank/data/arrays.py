@@ -13,7 +13,7 @@ from scipy import sparse
 from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, as_numbers, check_real, masked_as_missing
+from boostrank.core.types import Float64Array, as_numbers, check_real, masked_as_missing, with_nan
 from boostrank.data.categories import EXACT, Categories, as_float32, check_codes, coarse_words, is_coarse, named_columns
 from boostrank.data.options import NUMBERED, FeatureSpace
 
@@ -100,7 +100,7 @@ def as_features(X: Any) -> Features:
     check_real(array, "features")
     if array.dtype.kind not in "fiub":
         try:
-            array = array.astype(np.float64)
+            array = with_nan(array).astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"features must be numbers: {error}; encode text columns first") from None
     return np.ascontiguousarray(_as_float32(masked_as_missing(array)))

@@ -15,7 +15,7 @@ from narwhals.exceptions import DuplicateError
 
 from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_user
 from boostrank.core.queries import query_numbers
-from boostrank.core.types import Float32Array, Int64Array
+from boostrank.core.types import Float32Array, Float64Array, Int64Array, check_real
 from boostrank.data.categories import Categories, Coding, as_float32, check_codes, coarse_words, is_coarse
 
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
@@ -95,8 +95,11 @@ def read_table(
                 target[:, i] = coding.codes(*_local_codes(series, kind))
                 continue
             if isinstance(kind, (nw.String, *_OF_CATEGORIES)):
+                if series.null_count() == len(series):  # objects and empty columns have no type of their own
+                    target[:, i] = np.nan
+                    continue
                 raise DataError(_not_a_number(series, kind, name, coding, None if known is None else whose))
-            numbers = _numbers(series, kind, name)
+            numbers = _numbers(series, kind, name, None if known is None else whose)
             target[:, i] = as_float32(numbers, f"column {name!r}")
             if kind.is_integer() and is_coarse(numbers):
                 coarse[name] = None
@@ -140,25 +143,44 @@ def _coding_of(
     return Coding(name) if isinstance(kind, (nw.String, nw.Object, nw.Unknown)) else Categories()
 
 
-def _numbers(series: Any, kind: Any, name: str) -> npt.NDArray[Any]:
+def _numbers(series: Any, kind: Any, name: str, whose: str | None) -> npt.NDArray[Any]:
     """Return the numbers in a column, with NaN for missing values."""
     if isinstance(kind, _OF_TIME):
         words = f"times ({kind}); convert them to numbers, such as days since a date, or drop the column"
         raise DataError(f"column {name!r} contains {words}")
     _check_one_value(series, kind)
+    if isinstance(kind, (nw.Int128, nw.UInt128)):  # NumPy has no such integers
+        series = series.cast(nw.Float64)
     if kind.is_integer() or kind.is_float():
         values = series.to_numpy()  # old versions return objects if values are missing
         return values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)
     # Only pandas has complex numbers, and casting would drop the imaginary part.
     if getattr(getattr(series.to_native(), "dtype", None), "kind", "") == "c":
         raise DataError(f"column {name!r} contains complex numbers; convert them to real numbers, or drop the column")
-    if isinstance(kind, nw.Object) and any(isinstance(value, str) for value in series.to_list()):
-        raise DataError(_not_a_number(series, kind, name, None, None))
+    if isinstance(kind, nw.Object):
+        return _numbers_of_objects(_with_none(series, series.to_numpy()), name, whose)
     try:
         return _with_none(series, series.cast(nw.Float64).to_numpy()).astype(np.float64)
     except Exception as error:  # each library raises its own type
-        held = getattr(series.to_native(), "dtype", kind)
-        raise DataError(f"column {name!r} contains {held}, not numbers; convert or drop the column") from error
+        shown = getattr(series.to_native(), "dtype", kind)
+        raise DataError(f"column {name!r} contains {shown}, not numbers; convert or drop the column") from error
+
+
+def _numbers_of_objects(values: npt.NDArray[Any], name: str, whose: str | None) -> Float64Array:
+    """Return Python objects, such as Decimal, as float64[n], with NaN for None."""
+    check_real(values, f"column {name!r}: values")
+    numbers = np.full(values.size, np.nan)
+    for row, value in enumerate(values):
+        try:
+            if isinstance(value, str | bytes | bytearray):
+                raise TypeError
+            if value is not None:
+                numbers[row] = float(value)
+        except (TypeError, ValueError, OverflowError):
+            shown = f"{repr(value)[:40]} ({type(value).__name__}), not a number"
+            words = "; convert it to numbers, or drop it" if whose is None else f", but {whose} has numbers there"
+            raise DataError(f"column {name!r} contains {shown}{words}") from None
+    return numbers
 
 
 def _not_a_number(series: Any, kind: Any, name: str, coding: Categories | None, whose: str | None) -> str:
@@ -181,6 +203,8 @@ def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
     )
     declared = series.cat.get_categories().to_list() if has_order else []
     seen = {value: i for i, value in enumerate(value for value in declared if value is not None and value == value)}
+    if series.null_count() == len(series):  # pyarrow cannot convert a dictionary without entries
+        return np.full(len(series), -1, np.int64), list(seen)
     values = _with_none(series, series.to_numpy().astype(object)).tolist()
     if not isinstance(kind, (nw.String, *_OF_CATEGORIES)):
         odd = next((one for one in values if isinstance(one, Iterable) and not isinstance(one, str | bytes)), None)
