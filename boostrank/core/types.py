@@ -54,6 +54,8 @@ class Schedule(Protocol):
 
 def as_numbers(values: Any, what: str) -> Float64Array:
     """Convert to float64[N], with NaN for missing values, or raise `DataError`. The result may share memory."""
+    if hasattr(type(values), "columns") and not hasattr(type(values), "__array__"):
+        raise DataError(f"{what} must be a list of numbers, not a {type(values).__name__}; collect the column first")
     try:
         given = values if np.ma.isMaskedArray(values) else np.asarray(values)
     except ValueError:

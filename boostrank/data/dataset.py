@@ -296,14 +296,15 @@ class RankingDataset:
         Raises:
             DataError: see `from_arrays`; also if a column is missing.
         """
-        X, y, ids, weights, names = read_frame(frame, label, qid, weight, [drop] if isinstance(drop, str) else drop, id)
+        table: Any = import_module("boostrank.data.frames").as_table(frame)
+        X, y, ids, weights, names = read_frame(table, label, qid, weight, [drop] if isinstance(drop, str) else drop, id)
         data = cls.from_arrays(X, y, qid=ids, weight=weights, sort=sort, categorical_feature=categorical_feature)
         if names is not None:
             data = replace(data, document_names=data.in_row_order(names))
         if gain is None:
             return data
         named = [one for one in GainExpression.parse(gain).columns if one not in (LABEL, *data.feature_names)]
-        others = {name: data.in_row_order(column) for name, column in read_columns(frame, named).items()}
+        others = {name: data.in_row_order(column) for name, column in read_columns(table, named).items()}
         gained: RankingDataset = with_gain(data, gain, others)
         return gained
 

@@ -19,21 +19,37 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array, check_r
 from boostrank.data.categories import Categories, Coding, as_float32, check_codes, coarse_words, is_coarse
 
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
+_COLLECTING = ("to_table", "to_arrow_table", "fetch_arrow_table", "to_pandas", "collect")
+"""Methods of objects that are not tables, but can return one."""
+_UNORDERED = {"duckdb": "to_arrow_table", "ibis": "to_pyarrow", "pyspark": "toPandas", "pyspark[connect]": "toPandas"}
+"""Mapping from libraries whose lazy tables have no row order to the method that collects a table."""
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
 _OF_TIME = (nw.Date, nw.Datetime, nw.Duration, nw.Time)
 _OF_SEVERAL = (nw.Struct, nw.List, nw.Array)
 
 
-def as_frame(X: Any) -> Any:
-    """Return a table as a `narwhals.DataFrame`, or None if X is not a table."""
+def as_frame(X: Any, *, whole: bool = False) -> Any:
+    """Return a table as a `narwhals.DataFrame`, or None if X is not a table. Lazy tables are collected.
+
+    Args:
+        whole: whether no labels, query ids or scores outside the table must match its rows.
+    """
     if not any(hasattr(type(X), name) for name in ("columns", "__arrow_c_stream__", "__arrow_c_array__")):
-        return None
+        method = next((one for one in _COLLECTING if hasattr(type(X), one)), None)
+        if method is None or hasattr(type(X), "__array__"):
+            return None
+        raise DataError(f"{type(X).__name__} is not a table; pass its .{method}()")
     try:
         found = nw.from_native(X, pass_through=True, allow_series=True)
     except DuplicateError as error:
         raise DataError(f"feature names must be distinct: {' '.join(str(error).split())}") from None
     if isinstance(found, nw.LazyFrame):
-        raise DataError(f"the data frame ({type(X).__name__}) is lazy; collect it first")
+        method = _UNORDERED.get(found.implementation.value)
+        if method is not None and not whole:
+            words = "table has no fixed row order: labels, query ids and scores may not match its rows"
+            words = f"a lazy {found.implementation.value} {words}; collect it once and use table = frame.{method}()"
+            warn_user(words, DataWarning)
+        found = found.collect()
     if isinstance(found, nw.Series):
         raise DataError("features must be a two-dimensional table, not a single column")
     if isinstance(found, nw.DataFrame):
@@ -47,6 +63,14 @@ def as_frame(X: Any) -> Any:
     return nw.from_native(pyarrow.table(X))
 
 
+def as_table(frame: Any) -> Any:
+    """Return a table that contains its labels and query ids as a `narwhals.DataFrame`."""
+    table = as_frame(frame, whole=True)
+    if table is None:
+        raise DataError(f"{type(frame).__name__} is not a data frame; use from_arrays for arrays")
+    return table
+
+
 def names_of(frame: Any) -> tuple[str, ...]:
     """Return the column names of a frame, as text."""
     return tuple(map(str, frame.columns))
@@ -54,7 +78,7 @@ def names_of(frame: Any) -> tuple[str, ...]:
 
 def cut(table: Any, qid: str, parts: int) -> list[Any]:
     """Divide a table into parts that consist of whole queries and have similar numbers of rows."""
-    frame = as_frame(table)
+    frame = as_frame(table, whole=True)
     if frame is None:
         raise DataError(f"data must be files or a table, not {type(table).__name__}")
     if qid not in names_of(frame):
