@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import inspect
 import json
+import math
 import os
 import re
 import tempfile
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,14 +20,29 @@ import numpy as np
 
 from boostrank.core.errors import MissingDependency, ParameterError, TrainingWarning, warn_user
 from boostrank.core.files import write_all
+from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
+from boostrank.core.types import Schedule
+from boostrank.fit.params import OBJECTIVE_NAMES, ROUNDS_NAMES, SEED_NAMES, default_objective
+from boostrank.fit.run import describe_data, package_versions
+from boostrank.metric import BoundMetrics, Conventions, Metric
+from boostrank.model.query_columns import WithinQuery
+from boostrank.model.ranking_model import RankingModel, as_model
+from boostrank.objective.mixture import objective_from_dict
+from boostrank.options import KEYWORDS
 from boostrank.records import jsonable
 
 if TYPE_CHECKING:
-    from boostrank.model.ranking_model import RankingModel
+    from boostrank.fit.plan import Plan
 
-__all__ = ["JsonLines", "MLflow", "OptunaPruning", "Wandb", "log_model"]
+__all__ = ["JsonLines", "MLflow", "OptunaPruning", "Wandb", "log_model", "logged_arguments", "mlflow_metrics"]
 
-_FILE, _QID = "model.boostrank", "qid"
+_FILE, _RECORD, _QID = "model.boostrank", "boostrank.json", "qid"
+_CHOSEN: dict[tuple[str, ...], Callable[[Plan], Any]] = {
+    OBJECTIVE_NAMES: lambda plan: default_objective(plan.engine.name),
+    ROUNDS_NAMES: lambda plan: plan.settings.rounds,
+    SEED_NAMES: lambda plan: plan.seed,
+}
+"""Parameters that are logged even if they are not given."""
 
 
 def __dir__() -> list[str]:
@@ -35,10 +54,18 @@ def _metrics_of(env: Any) -> dict[str, float]:
     return {f"{result[0]}/{result[1]}": float(result[2]) for result in env.evaluation_result_list or []}
 
 
-def _plain_params(env: Any) -> dict[str, Any]:
-    """Return the engine parameters that are numbers, text, or lists of numbers or text."""
-    plain = (str, int, float, bool, list, tuple)
-    return {str(name): value for name, value in env.params.items() if isinstance(value, plain)}
+def _mlflow_name(name: str) -> str:
+    """Return a metric name that MLflow allows: "ndcg@10" becomes "ndcg_at_10"."""
+    return re.sub(r"[^\w\-. /]", "_", name.replace("@", "_at_"))
+
+
+def _as_json(value: Any) -> Any:
+    """Convert an objective, conventions or columns within queries to JSON data, and anything else to text."""
+    if hasattr(value, "to_dict"):
+        return jsonable(value.to_dict())
+    if dataclasses.is_dataclass(value) and not isinstance(value, Schedule):
+        return jsonable(vars(value))
+    return getattr(value, "__qualname__", str(value))
 
 
 def _imported(module: str, extra: str) -> Any:
@@ -51,6 +78,25 @@ def _imported(module: str, extra: str) -> Any:
 class _Callback:
     before_iteration = False
     order = 22  # before early stopping, which raises an exception
+
+    def planned(self, plan: Plan) -> None:
+        """Describe a training, once for all folds. Later calls log its rounds."""
+        params, own = plan.options.flat(), plan.options.changed.keys() & KEYWORDS.keys() - {"callbacks", "checkpoint"}
+        given = {name: getattr(plan.options, name) for name in sorted(own)}
+        chosen = {name: getattr(plan.options, name) for name in ("backend", "quality", "start")} | dict(
+            plan.recipe.trees
+        )
+        for names, value in _CHOSEN.items():
+            if not params.keys() & names:
+                chosen[names[0]] = value(plan)
+        self.params: dict[str, Any] = jsonable({**chosen, **params, **given}, other=_as_json)
+        record = {
+            "arguments": {"params": params, "num_boost_round": options.rounds, **given},
+            "data": describe_data(plan.train_set),
+            "valid": {name: data.fingerprint for name, data in plan.valid},
+            "versions": {plan.engine.name: plan.engine.version, **package_versions()},
+        }
+        self.record: dict[str, Any] = jsonable(record, other=_as_json)
 
 
 class JsonLines(_Callback):
@@ -82,7 +128,7 @@ class JsonLines(_Callback):
                     "time": time.time(),
                     "first_round": env.iteration + 1,
                     "last_round": env.end_iteration,
-                    "params": _plain_params(env),
+                    "params": {**env.params, **getattr(self, "params", {})},
                 }
             )
         metrics: dict[str, dict[str, float]] = {}
@@ -162,6 +208,8 @@ class OptunaPruning(_Callback):
 class Wandb(_Callback):
     """A callback that logs metrics such as "valid_0/ndcg@10" in each round, with the round as the step.
 
+    `run.config`, if there is one, gets the arguments of the training, the digest of its data, and the versions.
+
     Args:
         run: result of `wandb.init()`, or any object with the same `log` method.
 
@@ -174,15 +222,23 @@ class Wandb(_Callback):
             raise ParameterError(f"Wandb needs an object with .log(values, step=), but got {type(run).__name__}")
         self._run = run
 
+    def planned(self, plan: Plan) -> None:
+        super().planned(plan)
+        config = getattr(self._run, "config", None)
+        if config is not None:
+            more = {"allow_val_change": True} if hasattr(config, "setdefaults") else {}
+            config.update({**self.params, "boostrank": self.record}, **more)
+
     def __call__(self, env: Any) -> None:
         self._run.log(_metrics_of(env), step=env.iteration + 1)
 
 
 class MLflow(_Callback):
-    """A callback that logs the engine's parameters, and each round's metrics with the round as the step.
+    """A callback that logs the arguments of the training, and each round's metrics with the round as the step.
 
-    MLflow forbids "@" in names, so "ndcg@10" on "valid_0" becomes "valid_0/ndcg_at_10". The callback logs to the active
-    run, or starts one.
+    Parameters are logged as text. `logged_arguments` reads all arguments from the artifact `boostrank.json`, which also
+    has the digest of the data and the versions. MLflow forbids "@" in names, so "ndcg@10" on "valid_0" becomes
+    "valid_0/ndcg_at_10". The callback logs to the active run, or starts one.
 
     Raises:
         MissingDependency: MLflow is not installed.
@@ -190,24 +246,86 @@ class MLflow(_Callback):
 
     def __init__(self) -> None:
         self._mlflow = _imported("mlflow", "mlflow")
-        self._begun = False
+
+    def planned(self, plan: Plan) -> None:
+        super().planned(plan)
+        try:
+            self._mlflow.log_params({name: str(value)[:500] for name, value in self.params.items()})
+        except self._mlflow.MlflowException:
+            words = "the run keeps the parameters of an earlier training; start a run for each training"
+            warn_user(f"MLflow: {words}", TrainingWarning)
+        self._mlflow.set_tag("boostrank.data", self.record["data"]["fingerprint"])
+        self._mlflow.log_dict(self.record, _RECORD)
 
     def __call__(self, env: Any) -> None:
-        if not self._begun:
-            self._begun = True
-            self._mlflow.log_params({name: str(value)[:500] for name, value in _plain_params(env).items()})
-        found = {re.sub(r"[^\w\-. /]", "_", name.replace("@", "_at_")): v for name, v in _metrics_of(env).items()}
-        self._mlflow.log_metrics(found, step=env.iteration + 1)
+        values = {_mlflow_name(name): value for name, value in _metrics_of(env).items()}
+        self._mlflow.log_metrics(values, step=env.iteration + 1)
 
 
-def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
+def logged_arguments(run_id: str) -> dict[str, Any]:
+    """Return the arguments of the training that `MLflow` logged: `boostrank.train(train_set=data, **arguments)`.
+
+    Validation sets are not among them; early stopping needs the same ones.
+
+    Raises:
+        MissingDependency: MLflow is not installed.
+        ParameterError: the objective is from a user's file.
+    """
+    record = _imported("mlflow", "mlflow").artifacts.load_dict(f"runs:/{run_id}/{_RECORD}")
+    makers: dict[str, Any] = {"objective": objective_from_dict, "conventions": lambda one: Conventions(**one)}
+    makers["within_query"] = lambda one: WithinQuery(**one)
+
+    def made(values: dict[str, Any]) -> dict[str, Any]:
+        return {k: makers[k](v) if k in makers and isinstance(v, dict) else v for k, v in values.items()}
+
+    return made({**record["arguments"], "params": made(record["arguments"]["params"])})
+
+
+def mlflow_metrics(*metrics: Metric | str, group: str = _QID, conventions: Conventions | str = "default") -> list[Any]:
+    """Return ranking metrics for `mlflow.models.evaluate(..., extra_metrics=...)`, each the mean over queries.
+
+        mlflow.models.evaluate(uri, frame, targets="label", extra_metrics=mlflow_metrics("ndcg@10", group="qid"))
+
+    Args:
+        metrics: metrics as in `boostrank.metric.evaluate`; "ndcg@10" is named "ndcg_at_10".
+        group: column of the evaluated data with the query ids.
+        conventions: as in `boostrank.metric.evaluate`.
+
+    Raises:
+        MissingDependency: MLflow is not installed.
+        ParameterError: a metric or convention is unknown, or the column's name contains blanks or signs.
+    """
+    make_metric, rules = _imported("mlflow.models", "mlflow").make_metric, Conventions.of(conventions)
+    if not group.isidentifier():
+        raise ParameterError(f"group={group!r}: MLflow finds columns only if their names are words; rename the column")
+    columns = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in ("predictions", "targets", group)]
+
+    def metric_of(name: str) -> Any:
+        def measure(scores: Any, labels: Any, ids: Any) -> float:
+            ids = checked_ids(ids)
+            order = np.argsort(query_numbers(ids), kind="stable")
+            queries = QueryIndex.from_ids(ids[order])
+            # MLflow first tries one row, which may lack a relevant document
+            bound = BoundMetrics(name, np.asarray(labels)[order], queries, rules, partial=True)
+            ordered = np.asarray(scores)[order]
+            included = np.isfinite(bound.per_query(ordered)[name])
+            return bound.values(ordered)[name] if included.any() else math.nan
+
+        measure.__signature__ = inspect.Signature(columns)  # type: ignore[attr-defined]
+        return make_metric(eval_fn=measure, greater_is_better=True, name=_mlflow_name(name))
+
+    return [metric_of(name) for one in Metric.all_of(metrics) for name in one.names]
+
+
+def log_model(model: Any, name: str = "model", **options: Any) -> Any:
     """Log a model and its record to the active run. Its signature has one column per feature and returns scores.
 
     `mlflow.pyfunc.load_model` loads the model for data frames and matches columns by name. Models that depend on whole
     queries read the query ids from the column "qid". Nothing is pickled.
 
     Args:
-        model: model that is logged.
+        model: a model, a booster or a fitted ranker. `mlflow.sklearn.log_model(ranker,
+            serialization_format="cloudpickle")` logs a ranker as a pickle.
         name: name as in `mlflow.pyfunc.log_model`.
         options: other arguments of `mlflow.pyfunc.log_model`.
 
@@ -218,6 +336,7 @@ def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
         MissingDependency: MLflow is not installed.
     """
     mlflow = _imported("mlflow", "mlflow")
+    model = as_model(model)
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema, TensorSpec
     from mlflow.types.schema import AnyType
@@ -243,8 +362,6 @@ def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
 
 def _load_pyfunc(path: str) -> _Served:
     """Load a model for MLflow."""
-    from boostrank.model.ranking_model import RankingModel
-
     return _Served(RankingModel.load(os.path.join(path, _FILE)))
 
 

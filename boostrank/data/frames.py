@@ -109,6 +109,7 @@ def read_table(
     frame = _with_columns(table if isinstance(table, nw.DataFrame) else as_frame(table), tuple(names), whose)
     kinds, coarse = list(frame.schema.values()), dict[str, None]()
     codings = [_coding_of(frame, i, name, kinds[i], categorical, known) for i, name in enumerate(names)]
+    trained = None if known is None else whose
     out = np.empty((len(frame), len(names)), np.float32)
     step = max(1, _VALUES_AT_A_TIME // max(1, len(names)))
     for start in range(0, len(frame), step):
@@ -122,8 +123,10 @@ def read_table(
                 if series.null_count() == len(series):  # objects and empty columns have no type of their own
                     target[:, i] = np.nan
                     continue
-                raise DataError(_not_a_number(series, kind, name, coding, None if known is None else whose))
-            numbers = _numbers(series, kind, name, None if known is None else whose)
+                what = "categories" if isinstance(kind, _OF_CATEGORIES) else "text"
+                what = f"{what} ({series.drop_nulls().to_list()[0]!r}, ...)"
+                raise DataError(_not_a_number(name, what, coding, trained))
+            numbers = _numbers(series, kind, name, trained)
             target[:, i] = as_float32(numbers, f"column {name!r}")
             if kind.is_integer() and is_coarse(numbers):
                 coarse[name] = None
@@ -201,18 +204,14 @@ def _numbers_of_objects(values: npt.NDArray[Any], name: str, whose: str | None) 
             if value is not None:
                 numbers[row] = float(value)
         except (TypeError, ValueError, OverflowError):
-            shown = f"{repr(value)[:40]} ({type(value).__name__}), not a number"
-            words = "; convert it to numbers, or drop it" if whose is None else f", but {whose} has numbers there"
-            raise DataError(f"column {name!r} contains {shown}{words}") from None
+            what = f"{repr(value)[:40]} ({type(value).__name__})"
+            raise DataError(_not_a_number(name, what, None, whose)) from None
     return numbers
 
 
-def _not_a_number(series: Any, kind: Any, name: str, coding: Categories | None, whose: str | None) -> str:
-    """Return the message about text or categories in a numeric column."""
-    what = "categories" if isinstance(kind, _OF_CATEGORIES) else "text"
-    values = _local_codes(series, kind)[1]
-    first = next((value for value in values if isinstance(value, str)), next(iter(values), None))
-    begin = f"column {name!r} contains {what} ({first!r}, ...)"
+def _not_a_number(name: str, what: str, coding: Categories | None, whose: str | None) -> str:
+    """Return the message about text, categories or other objects in a numeric column."""
+    begin = f"column {name!r} contains {what}"
     if whose is None:
         return f"{begin}; list it in categorical_feature, convert it to numbers, or drop it"
     if coding is not None:
