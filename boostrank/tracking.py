@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import inspect
 import json
 import math
@@ -21,7 +20,6 @@ import numpy as np
 from boostrank.core.errors import MissingDependency, ParameterError, TrainingWarning, warn_user
 from boostrank.core.files import write_all
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
-from boostrank.core.types import Schedule
 from boostrank.fit.params import OBJECTIVE_NAMES, ROUNDS_NAMES, SEED_NAMES, default_objective
 from boostrank.fit.run import describe_data, package_versions
 from boostrank.metric import BoundMetrics, Conventions, Metric
@@ -37,12 +35,18 @@ if TYPE_CHECKING:
 __all__ = ["JsonLines", "MLflow", "OptunaPruning", "Wandb", "log_model", "logged_arguments", "mlflow_metrics"]
 
 _FILE, _RECORD, _QID = "model.boostrank", "boostrank.json", "qid"
-_CHOSEN: dict[tuple[str, ...], Callable[[Plan], Any]] = {
+_DEFAULTS: dict[tuple[str, ...], Callable[[Plan], Any]] = {
     OBJECTIVE_NAMES: lambda plan: default_objective(plan.engine.name),
     ROUNDS_NAMES: lambda plan: plan.settings.rounds,
     SEED_NAMES: lambda plan: plan.seed,
 }
 """Parameters that are logged even if they are not given."""
+_MAKERS: dict[str, Callable[[Any], Any]] = {
+    "objective": objective_from_dict,
+    "conventions": lambda fields: Conventions(**fields),
+    "within_query": lambda fields: WithinQuery(**fields),
+}
+"""Functions that restore objects from JSON data."""
 
 
 def __dir__() -> list[str]:
@@ -63,7 +67,7 @@ def _as_json(value: Any) -> Any:
     """Convert an objective, conventions or columns within queries to JSON data, and anything else to text."""
     if hasattr(value, "to_dict"):
         return jsonable(value.to_dict())
-    if dataclasses.is_dataclass(value) and not isinstance(value, Schedule):
+    if isinstance(value, Conventions | WithinQuery):
         return jsonable(vars(value))
     return getattr(value, "__qualname__", str(value))
 
@@ -81,22 +85,19 @@ class _Callback:
 
     def planned(self, plan: Plan) -> None:
         """Describe a training, once for all folds. Later calls log its rounds."""
-        params, own = plan.options.flat(), plan.options.changed.keys() & KEYWORDS.keys() - {"callbacks", "checkpoint"}
-        given = {name: getattr(plan.options, name) for name in sorted(own)}
-        chosen = {name: getattr(plan.options, name) for name in ("backend", "quality", "start")} | dict(
-            plan.recipe.trees
-        )
-        for names, value in _CHOSEN.items():
-            if not params.keys() & names:
-                chosen[names[0]] = value(plan)
-        self.params: dict[str, Any] = jsonable({**chosen, **params, **given}, other=_as_json)
+        options, params = plan.options, plan.options.flat()
+        changed = options.changed.keys() & KEYWORDS.keys() - {"callbacks", "checkpoint"}
+        keywords = {name: getattr(options, name) for name in sorted(changed)}
+        defaults = {name: getattr(options, name) for name in ("backend", "quality", "start")}
+        defaults |= {names[0]: value(plan) for names, value in _DEFAULTS.items() if not params.keys() & names}
+        self.params = jsonable({**defaults, **plan.recipe.trees, **params, **keywords}, other=_as_json)
         record = {
-            "arguments": {"params": params, "num_boost_round": options.rounds, **given},
+            "arguments": {"params": params, "num_boost_round": options.rounds, **keywords},
             "data": describe_data(plan.train_set),
             "valid": {name: data.fingerprint for name, data in plan.valid},
             "versions": {plan.engine.name: plan.engine.version, **package_versions()},
         }
-        self.record: dict[str, Any] = jsonable(record, other=_as_json)
+        self.record = jsonable(record, other=_as_json)
 
 
 class JsonLines(_Callback):
@@ -272,13 +273,10 @@ def logged_arguments(run_id: str) -> dict[str, Any]:
         ParameterError: the objective is from a user's file.
     """
     record = _imported("mlflow", "mlflow").artifacts.load_dict(f"runs:/{run_id}/{_RECORD}")
-    makers: dict[str, Any] = {"objective": objective_from_dict, "conventions": lambda one: Conventions(**one)}
-    makers["within_query"] = lambda one: WithinQuery(**one)
-
-    def made(values: dict[str, Any]) -> dict[str, Any]:
-        return {k: makers[k](v) if k in makers and isinstance(v, dict) else v for k, v in values.items()}
-
-    return made({**record["arguments"], "params": made(record["arguments"]["params"])})
+    arguments: dict[str, Any] = record["arguments"]
+    for values in (arguments, arguments["params"]):
+        values |= {k: _MAKERS[k](v) for k, v in values.items() if k in _MAKERS and isinstance(v, dict)}
+    return arguments
 
 
 def mlflow_metrics(*metrics: Metric | str, group: str = _QID, conventions: Conventions | str = "default") -> list[Any]:

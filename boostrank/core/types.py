@@ -69,12 +69,9 @@ def as_numbers(values: Any, what: str) -> Float64Array:
 
 def with_nan(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return an array with NaN in place of pandas' NA and NaT, which only arrays of objects contain."""
-    kinds = ("NAType", "NaTType")
-    if values.dtype.kind != "O" or not any(one.__name__ in kinds for one in set(map(type, values.flat))):
+    if values.dtype.kind != "O":
         return values
-    found = values.copy()
-    found[np.reshape([type(one).__name__ in kinds for one in values.flat], values.shape)] = np.nan
-    return found
+    return np.vectorize(lambda v: np.nan if type(v).__name__ in ("NAType", "NaTType") else v, [object])(values)
 
 
 def pandas_index(values: Any) -> Any:

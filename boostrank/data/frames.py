@@ -116,13 +116,13 @@ def read_table(
         target = out[start : start + step]
         for i, series in enumerate(frame[start : start + step].iter_columns()):
             name, kind, coding = names[i], kinds[i], codings[i]
+            if not kind.is_numeric() and series.null_count() == len(series):  # of any type, even text or objects
+                target[:, i] = np.nan
+                continue
             if isinstance(coding, Coding):
                 target[:, i] = coding.codes(*_local_codes(series, kind))
                 continue
             if isinstance(kind, (nw.String, *_OF_CATEGORIES)):
-                if series.null_count() == len(series):  # objects and empty columns have no type of their own
-                    target[:, i] = np.nan
-                    continue
                 what = "categories" if isinstance(kind, _OF_CATEGORIES) else "text"
                 what = f"{what} ({series.drop_nulls().to_list()[0]!r}, ...)"
                 raise DataError(_not_a_number(name, what, coding, trained))
@@ -176,9 +176,7 @@ def _numbers(series: Any, kind: Any, name: str, whose: str | None) -> npt.NDArra
         words = f"times ({kind}); convert them to numbers, such as days since a date, or drop the column"
         raise DataError(f"column {name!r} contains {words}")
     _check_one_value(series, kind)
-    if isinstance(kind, (nw.Int128, nw.UInt128)):  # NumPy has no such integers
-        series = series.cast(nw.Float64)
-    if kind.is_integer() or kind.is_float():
+    if kind.is_float() or (kind.is_integer() and not isinstance(kind, (nw.Int128, nw.UInt128))):
         values = series.to_numpy()  # old versions return objects if values are missing
         return values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)
     # Only pandas has complex numbers, and casting would drop the imaginary part.
@@ -226,8 +224,6 @@ def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
     )
     declared = series.cat.get_categories().to_list() if has_order else []
     seen = {value: i for i, value in enumerate(value for value in declared if value is not None and value == value)}
-    if series.null_count() == len(series):  # pyarrow cannot convert a dictionary without entries
-        return np.full(len(series), -1, np.int64), list(seen)
     values = _with_none(series, series.to_numpy().astype(object)).tolist()
     if not isinstance(kind, (nw.String, *_OF_CATEGORIES)):
         odd = next((one for one in values if isinstance(one, Iterable) and not isinstance(one, str | bytes)), None)
