@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["JsonLines", "MLflow", "OptunaPruning", "Wandb", "log_model", "logged_arguments", "mlflow_metrics"]
 
 _FILE, _RECORD, _QID = "model.boostrank", "boostrank.json", "qid"
-_DEFAULTS: dict[tuple[str, ...], Callable[[Plan], Any]] = {
-    OBJECTIVE_NAMES: lambda plan: default_objective(plan.engine.name),
-    ROUNDS_NAMES: lambda plan: plan.settings.rounds,
-    SEED_NAMES: lambda plan: plan.seed,
+_DEFAULTS: dict[str, tuple[tuple[str, ...], Callable[[Plan], Any]]] = {
+    "objective": (OBJECTIVE_NAMES, lambda plan: default_objective(plan.engine.name)),
+    "num_boost_round": (ROUNDS_NAMES, lambda plan: plan.settings.rounds),
+    "seed": (SEED_NAMES, lambda plan: plan.seed),
 }
 """Parameters that are logged even if they are not given."""
 _MAKERS: dict[str, Callable[[Any], Any]] = {
@@ -89,7 +89,7 @@ class _Callback:
         changed = options.changed.keys() & KEYWORDS.keys() - {"callbacks", "checkpoint"}
         keywords = {name: getattr(options, name) for name in sorted(changed)}
         defaults = {name: getattr(options, name) for name in ("backend", "quality", "start")}
-        defaults |= {names[0]: value(plan) for names, value in _DEFAULTS.items() if not params.keys() & names}
+        defaults |= {name: value(plan) for name, (aliases, value) in _DEFAULTS.items() if not params.keys() & aliases}
         self.params = jsonable({**defaults, **plan.recipe.trees, **params, **keywords}, other=_as_json)
         record = {
             "arguments": {"params": params, "num_boost_round": options.rounds, **keywords},
