@@ -71,7 +71,8 @@ def with_nan(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return an array with NaN in place of pandas' NA and NaT, which only arrays of objects contain."""
     if values.dtype.kind != "O":
         return values
-    return np.vectorize(lambda v: np.nan if type(v).__name__ in ("NAType", "NaTType") else v, [object])(values)
+    filled = np.vectorize(lambda value: np.nan if type(value).__name__ in ("NAType", "NaTType") else value, [object])
+    return np.asarray(filled(values))
 
 
 def pandas_index(values: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -148,12 +148,13 @@ def test_first_use_python_05_other_trackers_get_the_same_arguments(tmp_path: Pat
 
 
 @pytest.fixture(scope="module")
-def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     mlflow = pytest.importorskip("mlflow", reason="tracking with MLflow")
     folder = tmp_path_factory.mktemp("runs")
     mlflow.set_tracking_uri(f"sqlite:///{folder}/runs.db")
     mlflow.set_experiment(experiment_id=mlflow.create_experiment("tests", artifact_location=str(folder)))
-    return mlflow
+    yield mlflow
+    mlflow.set_experiment(experiment_id="0")  # the default, which other stores have too
 
 
 @pytest.fixture(scope="module")
