@@ -17,6 +17,7 @@ from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_use
 from boostrank.core.queries import query_numbers
 from boostrank.core.types import Float32Array, Float64Array, Int64Array, check_real
 from boostrank.data.categories import Categories, Coding, as_float32, check_codes, coarse_words, is_coarse
+from boostrank.data.options import FeatureSpace
 
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
 _COLLECTING = ("to_table", "to_arrow_table", "fetch_arrow_table", "to_pandas", "collect")
@@ -139,6 +140,14 @@ def read_table(
             one.warn(whose)
     found = {name: one.categories if isinstance(one, Coding) else one for name, one in zip(names, codings, strict=True)}
     return out, {name: one for name, one in found.items() if one is not None}
+
+
+def read_like(table: Any, space: FeatureSpace) -> Float32Array:
+    """Return the features of training data, float32[n, d], and warn about other columns."""
+    others = sorted(set(names_of(table)) - set(space.feature_names))
+    if others:
+        warn_user(f"columns that the training data lacks are ignored: {', '.join(others[:9])}", DataWarning)
+    return read_table(table, space.feature_names, known=space.categories)[0]
 
 
 def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:

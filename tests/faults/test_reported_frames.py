@@ -181,3 +181,26 @@ def test_first_use_python_12_a_stream_is_read_once(ranker: BoostRanker) -> None:
     pa = pytest.importorskip("pyarrow", reason="Arrow streams")
     reader = pa.table(FRAME).to_reader()
     np.testing.assert_array_equal(ranker.model_.predict(reader, qid=QUERIES), ranker.predict(FRAME))
+
+
+TRAIN = RankingDataset.from_frame(WHOLE.assign(c=np.tile(["x", "y"], 30)), categorical_feature=["c"])
+
+
+def test_first_use_python_11_a_frame_is_read_like_the_training_data() -> None:
+    later = pd.DataFrame({"c": ["y", None, "z"], "b": [1, None, 2], "qid": 1, "label": [0, 1, 2], "a": 0.5})
+    with pytest.warns(DataWarning, match="'z'"):
+        data = RankingDataset.from_frame(later, like=TRAIN)
+    assert (data.feature_names, data.categories) == (("a", "b", "c"), TRAIN.categories)
+    np.testing.assert_array_equal(data.features, [[0.5, 1, 1], [0.5, np.nan, np.nan], [0.5, 2, np.nan]])
+    with pytest.warns(DataWarning) as caught:
+        others = RankingDataset.from_frame(later.assign(other=1), like=TRAIN.feature_space)
+    assert any("other" in str(one.message) for one in caught)
+    np.testing.assert_array_equal(others.features, data.features)
+
+
+@pytest.mark.parametrize(
+    ("later", "token"), [(WHOLE, "'c'"), (WHOLE.assign(c=1), "'x'"), (WHOLE.assign(c="x", a="one"), "'one'")]
+)
+def test_first_use_python_11_a_frame_unlike_the_training_data_is_refused(later: pd.DataFrame, token: str) -> None:
+    with pytest.raises(DataError, match=token):
+        RankingDataset.from_frame(later, like=TRAIN)
