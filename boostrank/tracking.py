@@ -32,7 +32,15 @@ from boostrank.records import jsonable
 if TYPE_CHECKING:
     from boostrank.fit.plan import Plan
 
-__all__ = ["JsonLines", "MLflow", "OptunaPruning", "Wandb", "log_model", "logged_arguments", "mlflow_metrics"]
+__all__ = [
+    "JsonLines",
+    "MLflow",
+    "OptunaPruning",
+    "Wandb",
+    "log_model",
+    "logged_arguments",
+    "mlflow_metrics",
+]
 
 _FILE, _RECORD, _QID = "model.boostrank", "boostrank.json", "qid"
 _DEFAULTS: dict[str, tuple[tuple[str, ...], Callable[[Plan], Any]]] = {
@@ -64,7 +72,7 @@ def _mlflow_name(name: str) -> str:
 
 
 def _as_json(value: Any) -> Any:
-    """Convert an objective, conventions or columns within queries to JSON data, and anything else to text."""
+    """Convert an objective, conventions or columns within queries to JSON data, others to text."""
     if hasattr(value, "to_dict"):
         return jsonable(value.to_dict())
     if isinstance(value, Conventions | WithinQuery):
@@ -89,8 +97,11 @@ class _Callback:
         changed = options.changed.keys() & KEYWORDS.keys() - {"callbacks", "checkpoint"}
         keywords = {name: getattr(options, name) for name in sorted(changed)}
         defaults = {name: getattr(options, name) for name in ("backend", "quality", "start")}
-        defaults |= {name: value(plan) for name, (aliases, value) in _DEFAULTS.items() if not params.keys() & aliases}
-        self.params = jsonable({**defaults, **plan.recipe.trees, **params, **keywords}, other=_as_json)
+        for name, (aliases, value) in _DEFAULTS.items():
+            if not params.keys() & aliases:
+                defaults[name] = value(plan)
+        merged = {**defaults, **plan.recipe.trees, **params, **keywords}
+        self.params = jsonable(merged, other=_as_json)
         record = {
             "arguments": {"params": params, "num_boost_round": options.rounds, **keywords},
             "data": describe_data(plan.train_set),
@@ -209,7 +220,7 @@ class OptunaPruning(_Callback):
 class Wandb(_Callback):
     """A callback that logs metrics such as "valid_0/ndcg@10" in each round, with the round as the step.
 
-    `run.config`, if there is one, gets the arguments of the training, the digest of its data, and the versions.
+    `run.config`, if there is one, gets the arguments, the digest of the data and the versions.
 
     Args:
         run: result of `wandb.init()`, or any object with the same `log` method.
@@ -224,6 +235,7 @@ class Wandb(_Callback):
         self._run = run
 
     def planned(self, plan: Plan) -> None:
+        """Add the arguments to the configuration of the run."""
         super().planned(plan)
         config = getattr(self._run, "config", None)
         if config is not None:
@@ -235,11 +247,11 @@ class Wandb(_Callback):
 
 
 class MLflow(_Callback):
-    """A callback that logs the arguments of the training, and each round's metrics with the round as the step.
+    """A callback that logs the training's arguments, and the metrics with the round as the step.
 
-    Parameters are logged as text. `logged_arguments` reads all arguments from the artifact `boostrank.json`, which also
-    has the digest of the data and the versions. MLflow forbids "@" in names, so "ndcg@10" on "valid_0" becomes
-    "valid_0/ndcg_at_10". The callback logs to the active run, or starts one.
+    Parameters are text. The artifact `boostrank.json`, which `logged_arguments` reads, has all
+    arguments, the digest of the data and the versions. MLflow forbids "@" in names, so "ndcg@10"
+    on "valid_0" becomes "valid_0/ndcg_at_10". The active run is used, or else started.
 
     Raises:
         MissingDependency: MLflow is not installed.
@@ -249,12 +261,13 @@ class MLflow(_Callback):
         self._mlflow = _imported("mlflow", "mlflow")
 
     def planned(self, plan: Plan) -> None:
+        """Log the arguments, the digest of the data and the versions."""
         super().planned(plan)
         try:
             self._mlflow.log_params({name: str(value)[:500] for name, value in self.params.items()})
         except self._mlflow.MlflowException:
-            words = "the run keeps the parameters of an earlier training; start a run for each training"
-            warn_user(f"MLflow: {words}", TrainingWarning)
+            words = "MLflow's run keeps the parameters of an earlier training; start a run for each"
+            warn_user(words, TrainingWarning)
         self._mlflow.set_tag("boostrank.data", self.record["data"]["fingerprint"])
         self._mlflow.log_dict(self.record, _RECORD)
 
@@ -264,9 +277,9 @@ class MLflow(_Callback):
 
 
 def logged_arguments(run_id: str) -> dict[str, Any]:
-    """Return the arguments of the training that `MLflow` logged: `boostrank.train(train_set=data, **arguments)`.
+    """Return what `MLflow` logged for `boostrank.train(train_set=data, **arguments)`.
 
-    Validation sets are not among them; early stopping needs the same ones.
+    Pass validation sets, which early stopping needs, callbacks and functions again.
 
     Raises:
         MissingDependency: MLflow is not installed.
@@ -275,14 +288,14 @@ def logged_arguments(run_id: str) -> dict[str, Any]:
     record = _imported("mlflow", "mlflow").artifacts.load_dict(f"runs:/{run_id}/{_RECORD}")
     arguments: dict[str, Any] = record["arguments"]
     for values in (arguments, arguments["params"]):
-        values |= {k: _MAKERS[k](v) for k, v in values.items() if k in _MAKERS and isinstance(v, dict)}
+        for name in values.keys() & _MAKERS.keys():
+            if isinstance(values[name], dict):
+                values[name] = _MAKERS[name](values[name])
     return arguments
 
 
 def mlflow_metrics(*metrics: Metric | str, group: str = _QID, conventions: Conventions | str = "default") -> list[Any]:
-    """Return ranking metrics for `mlflow.models.evaluate(..., extra_metrics=...)`, each the mean over queries.
-
-        mlflow.models.evaluate(uri, frame, targets="label", extra_metrics=mlflow_metrics("ndcg@10", group="qid"))
+    """Return metrics, means over queries, for `mlflow.models.evaluate(..., extra_metrics=...)`.
 
     Args:
         metrics: metrics as in `boostrank.metric.evaluate`; "ndcg@10" is named "ndcg_at_10".
@@ -295,8 +308,9 @@ def mlflow_metrics(*metrics: Metric | str, group: str = _QID, conventions: Conve
     """
     make_metric, rules = _imported("mlflow.models", "mlflow").make_metric, Conventions.of(conventions)
     if not group.isidentifier():
-        raise ParameterError(f"group={group!r}: MLflow finds columns only if their names are words; rename the column")
-    columns = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY) for name in ("predictions", "targets", group)]
+        raise ParameterError(f"group={group!r}: MLflow needs a column name without blanks or signs; rename it")
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    columns = [inspect.Parameter(name, kind) for name in ("predictions", "targets", group)]
 
     def metric_of(name: str) -> Any:
         def measure(scores: Any, labels: Any, ids: Any) -> float:

@@ -54,8 +54,9 @@ class Schedule(Protocol):
 
 def as_numbers(values: Any, what: str) -> Float64Array:
     """Convert to float64[N], with NaN for missing values, or raise `DataError`. The result may share memory."""
-    if hasattr(type(values), "columns") and not hasattr(type(values), "__array__"):
-        raise DataError(f"{what} must be a list of numbers, not a {type(values).__name__}; collect the column first")
+    kind = type(values)
+    if hasattr(kind, "columns") and not hasattr(kind, "__array__"):
+        raise DataError(f"{what} must be numbers, not a {kind.__name__}; collect the column first")
     try:
         given = values if np.ma.isMaskedArray(values) else np.asarray(values)
     except ValueError:
@@ -68,11 +69,11 @@ def as_numbers(values: Any, what: str) -> Float64Array:
 
 
 def with_nan(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an array with NaN in place of pandas' NA and NaT, which only arrays of objects contain."""
+    """Return an array with NaN for pandas' NA and NaT, which only arrays of objects contain."""
     if values.dtype.kind != "O":
         return values
-    filled = np.vectorize(lambda value: np.nan if type(value).__name__ in ("NAType", "NaTType") else value, [object])
-    return np.asarray(filled(values))
+    missing = np.vectorize(lambda value: type(value).__name__ in ("NAType", "NaTType"), [bool])
+    return np.where(missing(values), np.nan, values)
 
 
 def pandas_index(values: Any) -> Any:

@@ -22,39 +22,46 @@ from boostrank.data.options import FeatureSpace
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
 _COLLECTING = ("to_table", "to_arrow_table", "fetch_arrow_table", "to_pandas", "collect")
 """Methods of objects that are not tables, but can return one."""
-_UNORDERED = {"duckdb": "to_arrow_table", "ibis": "to_pyarrow", "pyspark": "toPandas", "pyspark[connect]": "toPandas"}
-"""Mapping from libraries whose lazy tables have no row order to the method that collects a table."""
+_UNORDERED = {
+    "duckdb": "to_arrow_table",
+    "ibis": "to_pyarrow",
+    "pyspark": "toPandas",
+    "pyspark[connect]": "toPandas",
+}
+"""Libraries whose lazy tables have no row order, and the method that collects a table."""
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
 _OF_TIME = (nw.Date, nw.Datetime, nw.Duration, nw.Time)
 _OF_SEVERAL = (nw.Struct, nw.List, nw.Array)
 
 
 def as_frame(X: Any, *, whole: bool = False) -> Any:
-    """Return a table as a `narwhals.DataFrame`, or None if X is not a table. Lazy tables are collected.
+    """Return a table, collected if it is lazy, as a `narwhals.DataFrame`, or None for other objects.
 
     Args:
         whole: whether no labels, query ids or scores outside the table must match its rows.
     """
     if not any(hasattr(type(X), name) for name in ("columns", "__arrow_c_stream__", "__arrow_c_array__")):
-        method = next((one for one in _COLLECTING if hasattr(type(X), one)), None)
+        method = next((name for name in _COLLECTING if hasattr(type(X), name)), None)
         if method is None or hasattr(type(X), "__array__"):
             return None
         raise DataError(f"{type(X).__name__} is not a table; pass its .{method}()")
+    # Let narwhals read the libraries that it knows, and collect lazy tables.
     try:
         found = nw.from_native(X, pass_through=True, allow_series=True)
     except DuplicateError as error:
         raise DataError(f"feature names must be distinct: {' '.join(str(error).split())}") from None
     if isinstance(found, nw.LazyFrame):
-        method = _UNORDERED.get(found.implementation.value)
-        if method is not None and not whole:
-            words = "table has no fixed row order: labels, query ids and scores may not match its rows"
-            words = f"a lazy {found.implementation.value} {words}; collect it once and use table = frame.{method}()"
+        library = found.implementation.value
+        if library in _UNORDERED and not whole:
+            words = f"a lazy {library} table has no fixed row order: labels, query ids and scores may not "
+            words += f"match its rows; collect it once and use table = frame.{_UNORDERED[library]}()"
             warn_user(words, DataWarning)
-        found = found.collect()
+        return found.collect()
     if isinstance(found, nw.Series):
         raise DataError("features must be a two-dimensional table, not a single column")
     if isinstance(found, nw.DataFrame):
         return found
+    # Other libraries need an Arrow stream.
     if not hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__arrow_c_array__"):
         return None
     try:
@@ -117,7 +124,7 @@ def read_table(
         target = out[start : start + step]
         for i, series in enumerate(frame[start : start + step].iter_columns()):
             name, kind, coding = names[i], kinds[i], codings[i]
-            if not kind.is_numeric() and series.null_count() == len(series):  # of any type, even text or objects
+            if not kind.is_numeric() and series.null_count() == len(series):  # even text
                 target[:, i] = np.nan
                 continue
             if isinstance(coding, Coding):
@@ -146,7 +153,8 @@ def read_like(table: Any, space: FeatureSpace) -> Float32Array:
     """Return the features of training data, float32[n, d], and warn about other columns."""
     others = sorted(set(names_of(table)) - set(space.feature_names))
     if others:
-        warn_user(f"columns that the training data lacks are ignored: {', '.join(others[:9])}", DataWarning)
+        words = f"columns that the training data lacks are ignored: {', '.join(others[:9])}"
+        warn_user(words, DataWarning)
     return read_table(table, space.feature_names, known=space.categories)[0]
 
 
@@ -196,8 +204,8 @@ def _numbers(series: Any, kind: Any, name: str, whose: str | None) -> npt.NDArra
     try:
         return _with_none(series, series.cast(nw.Float64).to_numpy()).astype(np.float64)
     except Exception as error:  # each library raises its own type
-        shown = getattr(series.to_native(), "dtype", kind)
-        raise DataError(f"column {name!r} contains {shown}, not numbers; convert or drop the column") from error
+        dtype = getattr(series.to_native(), "dtype", kind)
+        raise DataError(f"column {name!r} contains {dtype}, not numbers; convert or drop it") from error
 
 
 def _numbers_of_objects(values: npt.NDArray[Any], name: str, whose: str | None) -> Float64Array:
