@@ -86,7 +86,10 @@ def names_of(frame: Any) -> tuple[str, ...]:
 
 def cut(table: Any, qid: str, parts: int) -> list[Any]:
     """Divide a table into parts that consist of whole queries and have similar numbers of rows."""
-    frame = as_frame(table, whole=True)
+    if isinstance(nw.from_native(table, pass_through=True, allow_series=True), nw.LazyFrame):
+        words = "collect it, or pass workers of its own cluster"
+        raise DataError(f"the table ({type(table).__name__}) is lazy: {words}")
+    frame = as_frame(table)
     if frame is None:
         raise DataError(f"data must be files or a table, not {type(table).__name__}")
     if qid not in names_of(frame):

@@ -13,6 +13,7 @@ import pytest
 
 from boostrank import BoostRanker, RankingDataset
 from boostrank.core.errors import DataError, DataWarning
+from boostrank.data.frames import cut
 
 LABELS = np.random.default_rng(1).integers(0, 3, 60)
 QUERIES = np.repeat(np.arange(6), 10)
@@ -204,3 +205,8 @@ def test_first_use_python_11_a_frame_is_read_like_the_training_data() -> None:
 def test_first_use_python_11_a_frame_unlike_the_training_data_is_refused(later: pd.DataFrame, token: str) -> None:
     with pytest.raises(DataError, match=token):
         RankingDataset.from_frame(later, like=TRAIN)
+
+
+def test_first_use_python_12_a_lazy_table_is_not_dealt_to_local_workers() -> None:
+    with pytest.raises(DataError, match="LazyFrame.*lazy.*collect"):
+        cut(polars_lazy(), "qid", 2)
