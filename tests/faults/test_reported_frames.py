@@ -208,5 +208,5 @@ def test_first_use_python_11_a_frame_unlike_the_training_data_is_refused(later: 
 
 
 def test_first_use_python_12_a_lazy_table_is_not_dealt_to_local_workers() -> None:
-    with pytest.raises(DataError, match="LazyFrame.*lazy.*collect"):
+    with pytest.raises(DataError, match=r"LazyFrame.*lazy.*collect"):
         cut(polars_lazy(), "qid", 2)
