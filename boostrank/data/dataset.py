@@ -305,7 +305,8 @@ class RankingDataset:
         space = like.feature_space if isinstance(like, RankingDataset) else like
         features = {"X": X, "categorical_feature": categorical_feature}
         if space is not None:
-            features = {"X": frames.read_like(X, space), "feature_names": space.feature_names, "copy": False}
+            rows = frames.read_like(X, space.feature_names, space.categories)
+            features = {"X": rows, "feature_names": space.feature_names, "copy": False}
         data = cls.from_arrays(y=y, qid=ids, weight=weights, sort=sort, **features)
         data = data if space is None else replace(data, categories=space.categories)
         if names is not None:

@@ -17,7 +17,6 @@ from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_use
 from boostrank.core.queries import query_numbers
 from boostrank.core.types import Float32Array, Float64Array, Int64Array, check_real
 from boostrank.data.categories import Categories, Coding, as_float32, check_codes, coarse_words, is_coarse
-from boostrank.data.options import FeatureSpace
 
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
 _COLLECTING = ("to_table", "to_arrow_table", "fetch_arrow_table", "to_pandas", "collect")
@@ -152,13 +151,13 @@ def read_table(
     return out, {name: one for name, one in found.items() if one is not None}
 
 
-def read_like(table: Any, space: FeatureSpace) -> Float32Array:
+def read_like(table: Any, names: Sequence[str], known: Mapping[str, Categories]) -> Float32Array:
     """Return the features of training data, float32[n, d], and warn about other columns."""
-    others = sorted(set(names_of(table)) - set(space.feature_names))
+    others = sorted(set(names_of(table)) - set(names))
     if others:
         words = f"columns that the training data lacks are ignored: {', '.join(others[:9])}"
         warn_user(words, DataWarning)
-    return read_table(table, space.feature_names, known=space.categories)[0]
+    return read_table(table, names, known=known)[0]
 
 
 def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
