@@ -125,6 +125,9 @@ def with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOption
 
 def fit(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     """Train according to a plan. `fold_ended` is called after each fold."""
+    for callback in plan.options.callbacks or ():
+        if hasattr(callback, "planned"):
+            callback.planned(plan)
     wide, columns, most = plan.train_set, used_columns(plan), plan.options.max_trees
     plan = plan if columns is None else _narrowed(plan, columns)
     try:

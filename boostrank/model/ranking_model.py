@@ -336,7 +336,7 @@ class RankingModel:
         if count != rows.shape[0]:
             raise DataError(f"{'group' if qid is None else 'qid'} has {count:,} rows, the data have {rows.shape[0]:,}")
         if self.scores_rows_alone:
-            return data
+            return rows
         names = self.feature_names if rows.shape[1] == self.n_features else None
         labels = np.zeros(rows.shape[0])
         options: dict[str, Any] = {"qid": qid, "group": group, "sort": True, "copy": False, "feature_names": names}

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError, did_you_mean, warn_user
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array, Int64Array, with_nan
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.gradient import required_names
 from boostrank.fit.params import headline, metric_names
@@ -336,6 +336,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         reset = what == "fit"
         if reset:
             self._has_names, self._knows_queries = is_table, qid is not None or group is not None
+        if isinstance(X, np.ndarray | list):
+            X = with_nan(np.asarray(X))
         if not (is_table and self._has_names):
             how = {"accept_sparse": True, "ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
             X = validate_data(self, X, reset=reset, **how)
