@@ -61,10 +61,16 @@ ENGINES = {
 """The registered engines by name."""
 
 
-def of_engine(objective: str) -> bool:
-    """Return True if the name is that of an engine's own objective, such as "lightgbm:lambdarank"."""
-    name, colon, _ = objective.partition(":")
-    return bool(colon) and name in ENGINES and bool(ENGINES[name].native_objectives)
+def of_engine(objective: str) -> tuple[str, str] | None:
+    """Return the engine and the name of its own objective, such as "lightgbm:lambdarank" or "rank:ndcg", or None.
+
+    Without its engine, lambdarank is one of boostrank's objectives.
+    """
+    name, _, native = objective.partition(":")
+    if native and name in ENGINES and ENGINES[name].native_objectives:
+        return name, native
+    owners = (name for name, engine in ENGINES.items() if objective in engine.native_objectives)
+    return None if objective == "lambdarank" else next(((name, objective) for name in owners), None)
 
 
 def workers_of(engine: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import ParameterError
@@ -110,6 +111,86 @@ class StopWhenAsked:
             self._request.heeded = True
             best = None if self._stopper is None else self._stopper.best_iteration
             raise StopTraining(env.iteration if best is None else best)
+
+
+class LogRounds:
+    """A callback that prints the metrics of every `period`-th round, like `lightgbm.log_evaluation`."""
+
+    before_iteration = False
+    order = 10
+
+    def __init__(self, period: int) -> None:
+        self._period = period
+
+    def __call__(self, env: Any) -> None:
+        results = env.evaluation_result_list or []
+        if results and (env.iteration + 1) % self._period == 0:
+            words = (f"{result[0]}'s {result[1]}: {result[2]:g}" for result in results)
+            print(f"[{env.iteration + 1}]", *words, sep="\t")
+
+
+class OfXGBoost:
+    """A callback that calls an `xgboost.callback.TrainingCallback`, or a similar object such as Optuna's, on any engine.
+
+    Rounds count from 0 in each training, as in `xgboost.train`. `before` is the callback for the start of a round.
+    """
+
+    before_iteration = False
+    order = 30
+
+    def __init__(self, callback: Any) -> None:
+        self._callback, self._history, self._model = callback, History(), None
+        if hasattr(callback, "rounds"):
+            self.stopping_rounds = callback.rounds
+
+    def before(self, env: Any) -> None:
+        native = getattr(env.model, "booster", env.model)  # without the object that resets its parameters
+        if self._model is None:
+            self._model, self._history = self._callback.before_training(native), History()
+        if self._callback.before_iteration(self._model, env.iteration - env.begin_iteration, self._history.values):
+            raise StopTraining(env.iteration - 1)
+
+    before.before_iteration = True  # type: ignore[attr-defined]
+
+    def __call__(self, env: Any) -> None:
+        self._history(env)
+        stops = self._callback.after_iteration(self._model, env.iteration - env.begin_iteration, self._history.values)
+        if not stops and env.iteration < env.end_iteration - 1:
+            return
+        self._callback.after_training(self._model)
+        # XGBoost's early stopping leaves its best round in the booster.
+        best = self._model.attr("best_iteration") if hasattr(self._model, "attr") else None
+        if best is not None:
+            self._model.set_attr(best_iteration=None, best_score=None)
+        if stops or best is not None:
+            raise StopTraining(env.iteration if best is None else int(best))
+
+
+_IN_LIGHTGBM = {
+    "EarlyStopping": "early_stopping_rounds=",
+    "EvaluationMonitor": "lightgbm.log_evaluation",
+    "LearningRateScheduler": "lightgbm.reset_parameter(learning_rate=...)",
+    "TrainingCheckPoint": "checkpoint=boostrank.Checkpoint(path)",
+}
+"""The counterparts of XGBoost's callbacks, which use methods of its booster."""
+
+
+def callable_ones(callbacks: Sequence[Any], backend: str) -> list[Callback]:
+    """Return callbacks for LightGBM's `CallbackEnv`, where those of XGBoost are converted."""
+    found: list[Callback] = []
+    for one in callbacks:
+        kind = type(one).__name__
+        if hasattr(one, "after_iteration"):
+            if type(one).__module__ == "xgboost.callback" and backend != "xgboost":
+                words = f"xgboost.callback.{kind} needs backend='xgboost'"
+                raise ParameterError(f"{words}; with {backend}, use {_IN_LIGHTGBM.get(kind, 'a function')}")
+            adapted = OfXGBoost(one)
+            found += [adapted.before, adapted]
+        elif callable(one):
+            found.append(one)
+        else:
+            raise ParameterError(f"callbacks: {kind} is not callable; pass callbacks of LightGBM, XGBoost or boostrank")
+    return found
 
 
 class History:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import time
 from collections.abc import Callable, Sequence
@@ -15,8 +16,10 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.engines.trees import in_range
 from boostrank.kernels.driver import AllReduce, PassStats, alone
+from boostrank.kernels.jit import CompiledFunction
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.objective.bound import BoundObjective, Gradient
+from boostrank.objective.description import TrainingObjective
 
 _STANDSTILL_ROUNDS = 3
 
@@ -85,35 +88,52 @@ class GuardedGradient:
             warn_user(f"{trees}. {cause}", TrainingWarning)
 
 
-def required_names(function: Callable[..., Any]) -> list[str]:
-    """Return the names of a function's positional arguments without a default, or none for compiled code."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [one.name for one in parameters if one.kind in positional and one.default is inspect.Parameter.empty]
+class OfLabels:
+    """A function with LGBMRanker's arguments, which are labels, scores and optionally weights and query sizes.
+
+    LightGBM counts the arguments, including those with a default, and so does `by_arguments`.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
+
+
+def of_labels(given: Any) -> Any:
+    """Mark a function that takes labels, and return names and boostrank's objectives unchanged."""
+    ours = isinstance(given, TrainingObjective | CompiledFunction) or not callable(given)
+    return given if ours else OfLabels(given)
 
 
 def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]], what: str) -> Any:
-    """Convert a function with either the arguments (scores, data set) or those of LGBMRanker to the former.
+    """Convert a function with either the arguments (scores, data set) or those of `OfLabels` to the former.
 
-    LGBMRanker passes (y_true, y_pred), and optionally `weight` and `group` (query sizes), by these names.
+    A function takes labels if it is an `OfLabels`, requires over two arguments, or names the first one y_true.
     """
-    names = required_names(function)
-    if len(names) <= 2 and names[:1] != ["y_true"]:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # compiled code
+        parameters = []
+    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    names, required = [one.name for one in positional], [one for one in positional if one.default is one.empty]
+    if not isinstance(function, OfLabels) and len(required) <= 2 and names[:1] != ["y_true"]:
         return function
-    if not set(names[2:]) <= {"weight", "group"}:
+    if parameters and not 2 <= len(names) <= 4:
         raise ParameterError(
             f"{what}({', '.join(names)}): a function takes (scores, data set) as in lgb.train, or as in LGBMRanker "
-            "(y_true, y_pred), (y_true, y_pred, weight), (y_true, y_pred, group) or (y_true, y_pred, weight, group)"
+            "(labels, scores), (labels, scores, weight) or (labels, scores, weight, group)"
         )
+    # LightGBM 3 passed the group as the third argument of objectives.
+    more = names[2:] if set(names[2:]) <= {"weight", "group"} else ["weight", "group"][: len(names) - 2]
 
     def called(scores: npt.NDArray[Any], dataset: Any) -> Any:
         labels, queries = labels_of(dataset)
         weights = None if queries.weights is None else np.repeat(queries.weights, queries.sizes)
-        more = {"weight": weights, "group": queries.sizes}
-        return function(labels, scores, *(more[name] for name in names[2:]))
+        known = {"weight": weights, "group": queries.sizes}
+        return function(labels, scores, *[known[name] for name in more])
 
     return called
 

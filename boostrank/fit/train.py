@@ -33,7 +33,7 @@ from boostrank.options import DEFAULT_ROUNDS, KEYWORDS, TrainOptions, takes_opti
 
 CATEGORY_NAMES = ("categorical_feature", "categorical_features", "categorical_column", "cat_feature", "cat_column")
 """LightGBM's names, accepted for every engine."""
-_WHOLE_GRADES = ("lightgbm:lambdarank", "lightgbm:rank_xendcg")
+_WHOLE_GRADES = ("lightgbm:lambdarank", "lightgbm:rank_xendcg", "rank_xendcg")
 
 
 @takes_options(KEYWORDS.values())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from operator import attrgetter
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError, did_you_mean, warn_user
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.arrays import default_feature_names
 from boostrank.data.dataset import RankingDataset
-from boostrank.fit.gradient import required_names
-from boostrank.fit.params import headline, metric_names
+from boostrank.fit.callbacks import LogRounds
+from boostrank.fit.gradient import of_labels
+from boostrank.fit.params import METRIC_NAMES, headline, metric_names, pop_param
 from boostrank.fit.train import train
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.ranking_model import RankingModel
@@ -66,6 +68,8 @@ _REFUSED = {
         ("init_score", "base_margin", "eval_init_score", "base_margin_eval_set"),
         "the model cannot add initial scores in predict; pass a model to continue as init_model instead",
     ),
+    "position": "LightGBM corrects lambdarank for the positions of clicks; here, train by clicks: "
+    "docs/guide/clicks.md, or boostrank train --clicks",
     "feature_weights": "columns are sampled uniformly: BoostRanker(backend='xgboost', colsample_bytree=...)",
     "eval_class_weight": "rankers have no classes",
 }
@@ -187,19 +191,30 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         how["feature_names"] = None if isinstance(names, str) else list(names)
         data = self._dataset("fit", X, y, qid=qid, group=group, sample_weight=sample_weight, **how)
         given = {name: more.pop(f"eval_{name}", None) for name in ("qid", "group", "sample_weight")}
-        sets = self._evaluation_sets(more.pop("eval_set", None), given, (X, y, data), how)
-        params = self._train_params()
-        for name in ("eval_metric", "eval_at", "early_stopping_rounds"):
-            params |= {name.replace("eval_metric", "metric"): more.pop(name)} if name in more else {}
+        of_fit = {"qid": qid, "group": group, "sample_weight": sample_weight}
+        sets = self._evaluation_sets(more.pop("eval_set", None), given, (X, y, data), of_fit, how)
+        # Arguments replace parameters of the same name.
+        params = {name: value for name, value in self._train_params().items() if name not in more}
+        for name in ("eval_at", "early_stopping_rounds"):
+            params |= {name: more.pop(name)} if name in more else {}
+        metrics = pop_param(params, METRIC_NAMES, "ndcg")
+        metrics = more.pop("eval_metric", metrics)
+        listed = metrics if isinstance(metrics, list | tuple) else [metrics]
+        functions = [of_labels(one) for one in listed if callable(one)]
+        if functions:
+            metrics, own = [one for one in listed if not callable(one)] or None, more.get("feval")
+            more["feval"] = [*functions, *(own if isinstance(own, list | tuple) else [own] if own else [])]
+        if "objective" in params:
+            params["objective"] = of_labels(params["objective"])
         self.model_: RankingModel = train(
-            params,
+            {**params, "metric": metrics},
             data,
             valid_sets=sets,
             valid_names=more.pop("eval_names", None),
             **more,
             **{name: getattr(self, name) for name in _OF_TRAIN},
         )
-        self._metric = Metric.parse(headline(metric_names("ndcg", params.get("eval_at", DEFAULT_EVAL_AT))) or "ndcg")
+        self._metric = self._headline(params.get("eval_at"))
         return self
 
     def predict(
@@ -272,6 +287,32 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         bound = BoundMetrics(self._metric, data.labels, data.queries, rules, self._threads)
         return bound.values(data.in_row_order(scores))[str(self._metric)]
 
+    def save_model(self, fname: str | PathLike[str]) -> None:
+        """Save the model like `RankingModel.save`. XGBoost or LightGBM opens the file without boostrank."""
+        self._fitted.save(fname)
+
+    def load_model(self, fname: str | PathLike[str]) -> None:
+        """Load a model file, like `RankingModel.load`. The ranker then predicts as if `fit` had trained this model."""
+        model = RankingModel.load(fname)
+        names = list(model.feature_names)
+        self.model_, self.backend, self.n_features_in_ = model, model.backend, model.n_features
+        self._knows_queries, self._has_names = True, tuple(names) != default_feature_names(len(names))
+        if self._has_names:
+            self.feature_names_in_ = np.array(names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self._metric = self._headline(self.eval_at)
+
+    def get_booster(self) -> Any:
+        """Return `booster_`, under XGBRanker's name."""
+        return self.booster_
+
+    def evals_result(self) -> dict[str, dict[str, list[float]]]:
+        """Return `evals_result_`, under XGBRanker's name."""
+        found: dict[str, dict[str, list[float]]] = self.evals_result_
+        return found
+
+    best_iteration = _of_model("best_iteration", "Best round from 0, as in XGBRanker.", lambda rounds: rounds - 1)
     booster_ = _of_model("booster", "The engine's booster, such as for `shap.TreeExplainer(r.booster_)`.")
     best_iteration_ = _of_model("best_iteration", "Number of rounds used in prediction.")
     best_score_ = _of_model("best_score", "Metrics at the best round (validation set -> metric -> value).")
@@ -309,6 +350,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.target_tags.required = tags.target_tags.positive_only = True
         return tags
+
+    @staticmethod
+    def _headline(cutoffs: Any) -> Metric:
+        names = metric_names("ndcg", DEFAULT_EVAL_AT if cutoffs is None else cutoffs)
+        return Metric.parse(headline(names) or "ndcg")
 
     def _train_params(self) -> dict[str, Any]:
         params: dict[str, Any] = {}
@@ -376,9 +422,14 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return [rows.shape[0]]
 
     def _evaluation_sets(
-        self, sets: Any, given: dict[str, Any], of_fit: tuple[Any, Any, RankingDataset], how: dict[str, Any]
+        self,
+        sets: Any,
+        given: dict[str, Any],
+        trained_on: tuple[Any, Any, RankingDataset],
+        of_fit: dict[str, Any],
+        how: dict[str, Any],
     ) -> list[RankingDataset] | None:
-        X, y, data = of_fit
+        X, y, data = trained_on
         if sets is None:
             if any(one is not None for one in given.values()):
                 raise ParameterError("eval_qid, eval_group and eval_sample_weight need eval_set")
@@ -395,14 +446,28 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         made: list[RankingDataset] = []
         for i, (features, labels) in enumerate(sets):
             of_set = {name: None if one is None else one[i] for name, one in given.items()}
-            is_fit = features is X and labels is y
-            made.append(data if is_fit else self._dataset("eval_set", features, labels, **of_set, **how))
+            repeats, own = features is X and labels is y, [one is not None for one in of_set.values()]
+            if repeats and not any(own):
+                made.append(data)
+                continue
+            if repeats and not (own[0] or own[1]):  # only weights
+                of_set |= {name: of_fit[name] for name in ("qid", "group")}
+            one = self._dataset("eval_set", features, labels, **of_set, **how)
+            made.append(data if repeats and _alike(one, data, weighted=own[2]) else one)
         return made
 
 
 def _is_parameter(name: str) -> bool:
     """Return True if a name can be a parameter, and is not an attribute set by `fit`."""
     return not (name.startswith("_") or name.endswith("_") or "__" in name)
+
+
+def _alike(one: RankingDataset, other: RankingDataset, *, weighted: bool) -> bool:
+    """Return True if the queries of the same rows are equal and, if `weighted`, their weights."""
+    first, second = one.queries, other.queries
+    weights = [(first.each_weight, second.each_weight), (first.document_weights, second.document_weights)]
+    pairs = [(first.sizes, second.sizes), *(weights if weighted else [])]
+    return all(np.array_equal(*pair) for pair in pairs)
 
 
 def _of_one_set(given: Any) -> Any:
@@ -416,23 +481,15 @@ def _of_one_set(given: Any) -> Any:
 def _fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `fit` under boostrank's names."""
     rest = dict(given)
-    if rest.pop("verbose", None):
-        raise ParameterError("verbose is not supported; log rounds with callbacks=[lightgbm.log_evaluation(1)]")
+    if period := rest.pop("verbose", None):
+        rest["callbacks"] = [*(rest.get("callbacks") or []), LogRounds(int(period))]
     X, y = rest.pop("eval_X", None), rest.pop("eval_y", None)
     if (X is None) != (y is None):
         raise ParameterError("eval_X and eval_y must be given together")
     if X is not None:
         sets = list(zip(X, y, strict=True)) if isinstance(X, tuple) else (X, y)
         rest = _with(rest, "eval_set", sets, "eval_X")
-    found = _ours(rest, _FIT, "fit")
-    metrics = found.get("eval_metric")
-    listed = metrics if isinstance(metrics, list | tuple) else [metrics]
-    functions = [_metric(one) for one in listed if callable(one)]
-    if functions:
-        found["eval_metric"] = [one for one in listed if not callable(one)] or None
-        own = found.get("feval")
-        found["feval"] = [*functions, *(own if isinstance(own, list | tuple) else [own] if own else [])]
-    return found
+    return _ours(rest, _FIT, "fit")
 
 
 def _predict_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -463,18 +520,3 @@ def _with(given: Mapping[str, Any], name: str, value: Any, alias: str) -> dict[s
         raise ParameterError(f"{name} is given twice, also as {alias}")
     return {**given, name: value}
 
-
-def _metric(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a metric to give it the signature of LGBMRanker's metrics with labels, scores, weights and query sizes."""
-    own = required_names(function)
-    if not own:
-        return function
-    more = own[2:] if set(own[2:]) <= {"weight", "group"} else ["weight", "group"][: len(own) - 2]
-
-    def called(*arguments: Any) -> Any:
-        return function(*arguments)
-
-    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = [inspect.Parameter(name, either) for name in ("y_true", "y_pred", *more)]
-    called.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
-    return called
