@@ -195,7 +195,8 @@ class RoundMetrics:
             given = result if isinstance(result, list) else [result]
             if not all(isinstance(one, tuple | list) and len(one) == 3 for one in given):
                 raise ParameterError(
-                    f"feval must return (name, value, higher is better), or a list of these, not {result!r}"
+                    "feval must return (name, value, higher is better), or a list of these (with maximize=, "
+                    f"(name, value) is enough), not {result!r}"
                 )
             results += given
         self.seconds += time.perf_counter() - started

@@ -328,10 +328,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         Columns computed within queries are attributed to their feature. Linear models use the engine's measure.
         """
         kinds = {"gain": "gain", "split": "splits"}
-        if self.importance_type not in kinds:
-            raise ParameterError(f"importance_type={self.importance_type!r} is not one of {' | '.join(kinds)}")
+        kind = self.importance_type or "gain"  # None is XGBRanker's default
+        if kind not in kinds:
+            raise ParameterError(f"importance_type={kind!r} is not one of {' | '.join(kinds)}")
         model = self._fitted
-        values = np.asarray(getattr(model.trees(), kinds[self.importance_type]), np.float64)
+        values = np.asarray(getattr(model.trees(), kinds[kind]), np.float64)
         within = () if model.within_query is None else model.within_query.sources
         shares = np.bincount([*range(model.n_features), *within], values)
         return shares / (shares.sum() or 1.0)
