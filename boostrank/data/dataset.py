@@ -590,7 +590,7 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
         "has discarded its raw data (create it with free_raw_data=False)": raw is None,
         f"holds a {type(raw).__name__}, which only LightGBM reads": raw is not None and not hasattr(raw, "shape"),
         "has an init_score, which LightGBM does not add to predictions": data.init_score is not None,
-        "has positions of documents, which only LightGBM's lambdarank uses": getattr(data, "position", None)
+        "has positions of documents, which only LightGBM's lambdarank uses (docs/guide/clicks.md: train by clicks)": getattr(data, "position", None)
         is not None,
         "has no labels": data.label is None,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from boostrank.core.errors import MissingDependency, ModelError, ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.files import foreign_kind
@@ -139,7 +139,9 @@ def parse_model(body: bytes) -> Any:
 
 def booster_of(native: Any) -> Booster | None:
     """Wrap a `lightgbm.Booster` or `xgboost.Booster`, or return None for any other type."""
+    if (known := getattr(native, "known", None)) is not None:  # see `Booster.shown`
+        return cast("Booster", known)
     name = type(native).__module__.partition(".")[0]
     engine = get_backend(name) if name in ENGINES else None
-    known = engine is not None and engine.booster_type is not None and isinstance(native, engine.booster_type)
-    return engine.booster(native) if engine is not None and known else None
+    fits = engine is not None and engine.booster_type is not None and isinstance(native, engine.booster_type)
+    return engine.booster(native) if engine is not None and fits else None

@@ -114,6 +114,14 @@ class Booster:
         """The number of trees in a linear start, which precede the first round."""
         return 0
 
+    def shown(self, best: int) -> Any:
+        """Return the engine's object for users, which predicts with the first `best` rounds, or 0 for all rounds.
+
+        It counts rounds as `RankingModel` does. Its attribute `known` is the model that it shows, if it is another
+        object than `native`.
+        """
+        return self.native
+
     def finished(self, categories: Mapping[int, Categories]) -> Booster:
         """Return the model to save, with leaves rounded if harmless (`trees.Leaves`). The native object may be changed.
 

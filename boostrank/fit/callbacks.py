@@ -130,7 +130,7 @@ class LogRounds:
 
 
 class OfXGBoost:
-    """A callback that calls an `xgboost.callback.TrainingCallback`, or a similar object such as Optuna's, on any engine.
+    """A callback that calls an `xgboost.callback.TrainingCallback`, such as Optuna's.
 
     Rounds count from 0 in each training, as in `xgboost.train`. `before` is the callback for the start of a round.
     """
@@ -144,9 +144,8 @@ class OfXGBoost:
             self.stopping_rounds = callback.rounds
 
     def before(self, env: Any) -> None:
-        native = getattr(env.model, "booster", env.model)  # without the object that resets its parameters
         if self._model is None:
-            self._model, self._history = self._callback.before_training(native), History()
+            self._model = self._callback.before_training(env.model.booster)
         if self._callback.before_iteration(self._model, env.iteration - env.begin_iteration, self._history.values):
             raise StopTraining(env.iteration - 1)
 
@@ -159,9 +158,8 @@ class OfXGBoost:
             return
         self._callback.after_training(self._model)
         # XGBoost's early stopping leaves its best round in the booster.
-        best = self._model.attr("best_iteration") if hasattr(self._model, "attr") else None
-        if best is not None:
-            self._model.set_attr(best_iteration=None, best_score=None)
+        best = self._model.attr("best_iteration")
+        self._model.set_attr(best_iteration=None, best_score=None)
         if stops or best is not None:
             raise StopTraining(env.iteration if best is None else int(best))
 
@@ -171,8 +169,9 @@ _IN_LIGHTGBM = {
     "EvaluationMonitor": "lightgbm.log_evaluation",
     "LearningRateScheduler": "lightgbm.reset_parameter(learning_rate=...)",
     "TrainingCheckPoint": "checkpoint=boostrank.Checkpoint(path)",
+    "XGBoostPruningCallback": "LightGBMPruningCallback(trial, 'ndcg@10')",
 }
-"""The counterparts of XGBoost's callbacks, which use methods of its booster."""
+"""The counterparts of callbacks that use methods of XGBoost's booster."""
 
 
 def callable_ones(callbacks: Sequence[Any], backend: str) -> list[Callback]:
@@ -181,9 +180,9 @@ def callable_ones(callbacks: Sequence[Any], backend: str) -> list[Callback]:
     for one in callbacks:
         kind = type(one).__name__
         if hasattr(one, "after_iteration"):
-            if type(one).__module__ == "xgboost.callback" and backend != "xgboost":
-                words = f"xgboost.callback.{kind} needs backend='xgboost'"
-                raise ParameterError(f"{words}; with {backend}, use {_IN_LIGHTGBM.get(kind, 'a function')}")
+            if backend != "xgboost":
+                instead = _IN_LIGHTGBM.get(kind, "a function of lightgbm.callback.CallbackEnv")
+                raise ParameterError(f"{kind} is a callback of XGBoost; with backend={backend!r} pass {instead}")
             adapted = OfXGBoost(one)
             found += [adapted.before, adapted]
         elif callable(one):

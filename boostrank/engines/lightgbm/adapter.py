@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from typing import Any
 
 import lightgbm
@@ -115,9 +116,56 @@ class LightGBMBooster(Booster):
         )
         return {names[i]: Categories(tuple(one)) for i, one in zip(columns, values, strict=True)} if fits else {}
 
+    def shown(self, best: int) -> Any:
+        if best in (0, self.rounds, self.best_rounds) and not self.start_trees:
+            return self.native
+        return StartedBooster(self if best in (0, self.rounds) else self.load(self.to_bytes(best)), best)
+
     def _trees(self, rounds: int) -> int:
         """Return LightGBM's number of iterations for this number of rounds, which is -1 for all rounds."""
         return rounds + self.start_trees if rounds else -1
+
+
+class StartedBooster(lightgbm.Booster):  # type: ignore[misc]
+    """A booster that counts rounds from the first one after a linear start, whose trees belong to that round.
+
+    LightGBM counts each tree of a start as an iteration, so `num_iteration=ranker.best_iteration_` would cut rounds.
+    """
+
+    def __init__(self, model: LightGBMBooster, best: int) -> None:
+        super().__init__(model_str=model.to_bytes().decode())
+        self.known, self.best_iteration = model, best
+
+    def __deepcopy__(self, *_: Any) -> StartedBooster:
+        return StartedBooster(self.known, self.best_iteration)
+
+    def current_iteration(self) -> int:
+        return self.known.rounds
+
+
+def _counting_rounds(name: str) -> Any:
+    """Return a method of LightGBM's booster that takes rounds as iterations."""
+    method: Any = getattr(lightgbm.Booster, name)
+    signature = inspect.signature(method)
+    last = "iteration" if "iteration" in signature.parameters else "num_iteration"
+
+    @wraps(method)
+    def counted(self: StartedBooster, *args: Any, **options: Any) -> Any:
+        call = signature.bind(self, *args, **options)
+        start, first = self.known.start_trees, max(0, call.arguments.get("start_iteration", 0))
+        rounds = call.arguments.get(last) or -1
+        if first:
+            call.arguments["start_iteration"] = first + start
+        elif rounds > 0:
+            rounds += start
+        call.arguments[last] = rounds
+        return method(*call.args, **call.kwargs)
+
+    return counted
+
+
+for _name in ("predict", "save_model", "model_to_string", "dump_model", "feature_importance"):
+    setattr(StartedBooster, _name, _counting_rounds(_name))
 
 
 class LightGBM(Backend):

@@ -25,7 +25,7 @@ from boostrank.core.errors import DataError, ModelError, ParameterError, Trainin
 from boostrank.core.files import mark_alive, remove_if_dead
 from boostrank.core.machine import free_memory, return_memory
 from boostrank.core.types import Float64Array
-from boostrank.data.arrays import Features
+from boostrank.data.arrays import Features, default_feature_names
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Rows, dense_batches, dense_rows, is_sparse, whole_of
@@ -45,7 +45,7 @@ from boostrank.engines.params import engine_threads, limit_in_children
 from boostrank.engines.trees import NOTHING, LinearStart, engine_names
 from boostrank.engines.xgboost.entries import Entries
 from boostrank.engines.xgboost.format import XGBOOST, tree_weights, with_even_leaves
-from boostrank.engines.xgboost.model_json import ATTRIBUTE, names_in, readable, with_names
+from boostrank.engines.xgboost.model_json import ATTRIBUTE, as_rounds, names_in, readable, with_names
 from boostrank.engines.xgboost.params import PARAMS, base_score, translate
 
 _PREFIX = "boostrank-xgboost-"
@@ -137,6 +137,17 @@ class XGBoostBooster(Booster):
         names = names_in(self.to_bytes()) if "c" in (self.native.feature_types or ()) else {}
         return (with_names(body, names) if names else None) or body  # a slice loses the names of categories
 
+    def shown(self, best: int) -> Any:
+        cut = self if best in (0, self.rounds) else self.load(self.to_bytes(best))
+        if cut is self and not (best or self.start_trees or _are_numbered(self.native.feature_names)):
+            return self.native
+        found = ShownBooster()
+        found.load_model(bytearray(as_rounds(cut.to_bytes())))
+        if best:
+            found.set_attr(best_iteration=str(best - 1))
+        found.known = cut
+        return found
+
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         body = with_even_leaves(self.to_bytes())
         found = self if body is None else self.load(body)
@@ -150,6 +161,20 @@ class XGBoostBooster(Booster):
             return {}
         found = names_in(self.to_bytes())
         return {names[i]: Categories(found.get(i)) for i, kind in enumerate(types[: len(names)]) if kind == "c"}
+
+
+class ShownBooster(xgboost.Booster):  # type: ignore[misc]
+    """A booster that accepts data without feature names if its own are generated, like one trained on an array."""
+
+    known: XGBoostBooster
+
+    def _validate_features(self, feature_names: Any) -> None:
+        if feature_names is not None or not _are_numbered(self.feature_names):
+            super()._validate_features(feature_names)
+
+
+def _are_numbered(names: Sequence[str] | None) -> bool:
+    return bool(names) and any(tuple(names) == default_feature_names(len(names), base) for base in (0, 1))
 
 
 def apart(booster: XGBoostBooster | None) -> tuple[XGBoostBooster | None, XGBoostBooster | None]:
