@@ -126,7 +126,7 @@ class LogRounds:
         results = env.evaluation_result_list or []
         if results and (env.iteration + 1) % self._period == 0:
             words = (f"{result[0]}'s {result[1]}: {result[2]:g}" for result in results)
-            print(f"[{env.iteration + 1}]", *words, sep="\t")
+            print(f"[{env.iteration + 1}]", *words, sep="\t")  # noqa: T201
 
 
 class OfXGBoost:

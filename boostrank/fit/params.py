@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from boostrank.core.conventions import parse_gain
-from boostrank.core.errors import DataWarning, ParameterError, UnknownParameter, did_you_mean, warn_user
+from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import Param, find_param
-from boostrank.data.dataset import RankingDataset
 from boostrank.engines import ENGINES, engines_with, of_engine
 from boostrank.engines.base import Backend
 from boostrank.kernels.jit import CompiledFunction
@@ -140,7 +139,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     elif isinstance(chosen, str) and (of_native := of_engine(chosen)):
         engine, native = of_native
         if engine != backend.name:
-            raise ParameterError(f"objective {chosen!r} belongs to {engine}, not to {backend.name}: set backend={engine!r}")
+            raise ParameterError(f"objective {chosen!r} belongs to backend={engine!r}, not to {backend.name}")
         gain = pop_param(rest, GAIN_NAMES, "exponential")
         rest |= backend.params.of_native(native, parse_gain(gain))
     else:
@@ -257,4 +256,3 @@ def metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
         else:
             joined += [f"{name}@{c}" for c in cuts]
     return tuple(dict.fromkeys(str(Metric.parse(name)) for name in joined))
-

@@ -142,7 +142,7 @@ class RankingModel:
 
     @property
     def booster(self) -> Any:
-        """The engine's booster, which predicts the same scores. It ends at the best round and counts the same rounds."""
+        """The engine's booster, which ends at the best round and counts rounds as `predict` does."""
         if self._shown is None:
             self._shown = self._booster.shown(self._best_rounds)
         return self._shown

@@ -520,4 +520,3 @@ def _with(given: Mapping[str, Any], name: str, value: Any, alias: str) -> dict[s
     if given.get(name) is not None:
         raise ParameterError(f"{name} is given twice, also as {alias}")
     return {**given, name: value}
-

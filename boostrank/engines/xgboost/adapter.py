@@ -45,7 +45,7 @@ from boostrank.engines.params import engine_threads, limit_in_children
 from boostrank.engines.trees import NOTHING, LinearStart, engine_names
 from boostrank.engines.xgboost.entries import Entries
 from boostrank.engines.xgboost.format import XGBOOST, tree_weights, with_even_leaves
-from boostrank.engines.xgboost.model_json import ATTRIBUTE, as_rounds, names_in, readable, with_names
+from boostrank.engines.xgboost.model_json import ATTRIBUTE, names_in, readable, with_names
 from boostrank.engines.xgboost.params import PARAMS, base_score, translate
 
 _PREFIX = "boostrank-xgboost-"
@@ -87,7 +87,7 @@ class XGBoostBooster(Booster):
     @property
     def stopped_rounds(self) -> int:
         best = self.native.attr("best_iteration")
-        return int(best) + 1 if best is not None and best.isdigit() else 0
+        return int(best) + 1 - self.start_trees if best is not None and best.isdigit() else 0
 
     @property
     def start_trees(self) -> int:
@@ -141,12 +141,7 @@ class XGBoostBooster(Booster):
         cut = self if best in (0, self.rounds) else self.load(self.to_bytes(best))
         if cut is self and not (best or self.start_trees or _are_numbered(self.native.feature_names)):
             return self.native
-        found = ShownBooster()
-        found.load_model(bytearray(as_rounds(cut.to_bytes())))
-        if best:
-            found.set_attr(best_iteration=str(best - 1))
-        found.known = cut
-        return found
+        return ShownBooster(cut, best)
 
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         body = with_even_leaves(self.to_bytes())
@@ -164,9 +159,40 @@ class XGBoostBooster(Booster):
 
 
 class ShownBooster(xgboost.Booster):  # type: ignore[misc]
-    """A booster that accepts data without feature names if its own are generated, like one trained on an array."""
+    """A booster that counts rounds from the first one after a linear start, whose trees belong to that round.
 
-    known: XGBoostBooster
+    If its feature names are generated, it accepts data without names, like a booster trained on an array.
+    """
+
+    def __init__(self, model: XGBoostBooster, best: int) -> None:
+        super().__init__(model_file=model.native)
+        self.known, self._best = model, best
+        if best:  # as XGBoost counts, for files
+            self.set_attr(best_iteration=str(model.start_trees + best - 1))
+
+    def __deepcopy__(self, _: Any) -> ShownBooster:
+        return ShownBooster(self.known, self._best)
+
+    def __getitem__(self, rounds: Any) -> Any:
+        if isinstance(rounds, slice):
+            first, last = self._counted((rounds.start or 0, rounds.stop or 0))
+            rounds = slice(first, last or None, rounds.step)
+        return super().__getitem__(rounds)
+
+    def _counted(self, rounds: tuple[int, int]) -> tuple[int, int]:
+        """Convert the range of rounds, with 0 for all, to XGBoost's iterations."""
+        start, most = self.known.start_trees, self.num_boosted_rounds()
+        return rounds[0] and rounds[0] + start, rounds[1] and min(rounds[1] + start, most)
+
+    @property
+    def best_iteration(self) -> int:
+        return int(super().best_iteration) - self.known.start_trees
+
+    def predict(self, data: Any, *, iteration_range: tuple[int, int] = (0, 0), **options: Any) -> npt.NDArray[Any]:
+        return super().predict(data, iteration_range=self._counted(iteration_range), **options)
+
+    def inplace_predict(self, data: Any, *, iteration_range: tuple[int, int] = (0, 0), **options: Any) -> Any:
+        return super().inplace_predict(data, iteration_range=self._counted(iteration_range), **options)
 
     def _validate_features(self, feature_names: Any) -> None:
         if feature_names is not None or not _are_numbered(self.feature_names):

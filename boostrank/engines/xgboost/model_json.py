@@ -37,18 +37,6 @@ def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes 
     return write_json(document)
 
 
-def as_rounds(body: bytes) -> bytes:
-    """Move the trees of a linear start into the first round, for XGBoost's `iteration_range`."""
-    document = json.loads(body)
-    start = int(document["learner"]["attributes"].pop(ATTRIBUTE, 0))
-    if not start:
-        return body
-    forest = document["learner"]["gradient_booster"]["model"]
-    ends = forest["iteration_indptr"]
-    forest["iteration_indptr"] = [0, *(ends[start + 1 :] or [start])]
-    return write_json(document)
-
-
 def names_in(body: bytes) -> dict[int, tuple[Any, ...]]:
     """Return the category names of each column in a checked file, unless the version that wrote it garbled them."""
     document = json.loads(body)
