@@ -88,40 +88,37 @@ class GuardedGradient:
             warn_user(f"{trees}. {cause}", TrainingWarning)
 
 
-class OfLabels:
-    """A function with LGBMRanker's arguments, which are labels, scores and optionally weights and query sizes.
+def of_labels(function: Any) -> Any:
+    """Mark a function with LGBMRanker's arguments, which are labels, scores, and optionally weights and query sizes.
 
-    LightGBM counts the arguments, including those with a default, and so does `by_arguments`.
+    Names and boostrank's objectives are returned unchanged.
     """
+    if isinstance(function, TrainingObjective | CompiledFunction) or not callable(function):
+        return function
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        functools.update_wrapper(self, function)
+    @functools.wraps(function)
+    def called(*arguments: Any) -> Any:
+        return function(*arguments)
 
-    def __call__(self, *arguments: Any) -> Any:
-        return self._function(*arguments)
-
-
-def of_labels(given: Any) -> Any:
-    """Mark a function that takes labels, and return names and boostrank's objectives unchanged."""
-    ours = isinstance(given, TrainingObjective | CompiledFunction) or not callable(given)
-    return given if ours else OfLabels(given)
+    called.takes_labels = True  # type: ignore[attr-defined]
+    return called
 
 
 def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]], what: str) -> Any:
-    """Convert a function with either the arguments (scores, data set) or those of `OfLabels` to the former.
+    """Convert a function with either the arguments (scores, data set) or those of LGBMRanker to the former.
 
-    A function takes labels if it is an `OfLabels`, requires over two arguments, or names the first one y_true.
+    The latter are marked by `of_labels`, require over two arguments, or name the first one y_true. As in LightGBM, the
+    number of arguments, including those with defaults, decides what they are.
     """
     try:
-        parameters = list(inspect.signature(function).parameters.values())
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # compiled code
-        parameters = []
-    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    names, required = [one.name for one in positional], [one for one in positional if one.default is one.empty]
-    if not isinstance(function, OfLabels) and len(required) <= 2 and names[:1] != ["y_true"]:
         return function
-    if parameters and not 2 <= len(names) <= 4:
+    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    names, required = [each.name for each in positional], [each for each in positional if each.default is each.empty]
+    if not hasattr(function, "takes_labels") and len(required) <= 2 and names[:1] != ["y_true"]:
+        return function
+    if not 2 <= len(names) <= 4:
         raise ParameterError(
             f"{what}({', '.join(names)}): a function takes (scores, data set) as in lgb.train, or as in LGBMRanker "
             "(labels, scores), (labels, scores, weight) or (labels, scores, weight, group)"
@@ -132,8 +129,8 @@ def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any
     def called(scores: npt.NDArray[Any], dataset: Any) -> Any:
         labels, queries = labels_of(dataset)
         weights = None if queries.weights is None else np.repeat(queries.weights, queries.sizes)
-        known = {"weight": weights, "group": queries.sizes}
-        return function(labels, scores, *[known[name] for name in more])
+        by_name = {"weight": weights, "group": queries.sizes}
+        return function(labels, scores, *[by_name[name] for name in more])
 
     return called
 

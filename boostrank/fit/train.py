@@ -19,7 +19,7 @@ from boostrank.data.categories import Categories, check_codes, named_columns
 from boostrank.data.dataset import RankingDataset, as_dataset, is_lightgbms
 from boostrank.engines import get_backend
 from boostrank.engines.trees import engine_names
-from boostrank.fit.arguments import takes_other_arguments
+from boostrank.fit.arguments import takes_foreign_arguments
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.folds import FoldEnded, train_folds
 from boostrank.fit.params import GAIN_NAMES, OBJECTIVE_NAMES, STOPPING_NAMES, pop_param
@@ -37,7 +37,7 @@ CATEGORY_NAMES = ("categorical_feature", "categorical_features", "categorical_co
 _WHOLE_GRADES = ("lightgbm:lambdarank", "lightgbm:rank_xendcg", "rank_xendcg")
 
 
-@takes_other_arguments
+@takes_foreign_arguments
 @takes_options(KEYWORDS.values())
 def train(
     params: Mapping[str, Any] | None,

@@ -25,9 +25,10 @@ from boostrank.core.errors import DataError, ModelError, ParameterError, Trainin
 from boostrank.core.files import mark_alive, remove_if_dead
 from boostrank.core.machine import free_memory, return_memory
 from boostrank.core.types import Float64Array
-from boostrank.data.arrays import Features, default_feature_names
+from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.options import NUMBERED
 from boostrank.data.rows import Rows, dense_batches, dense_rows, is_sparse, whole_of
 from boostrank.engines.base import (
     LEAVES,
@@ -138,10 +139,7 @@ class XGBoostBooster(Booster):
         return (with_names(body, names) if names else None) or body  # a slice loses the names of categories
 
     def shown(self, best: int) -> Any:
-        cut = self if best in (0, self.rounds) else self.load(self.to_bytes(best))
-        if cut is self and not (best or self.start_trees or _are_numbered(self.native.feature_names)):
-            return self.native
-        return ShownBooster(cut, best)
+        return ShownBooster(self if best in (0, self.rounds) else self.load(self.to_bytes(best)), best)
 
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         body = with_even_leaves(self.to_bytes())
@@ -167,40 +165,26 @@ class ShownBooster(xgboost.Booster):  # type: ignore[misc]
     def __init__(self, model: XGBoostBooster, best: int) -> None:
         super().__init__(model_file=model.native)
         self.known, self._best = model, best
-        if best:  # as XGBoost counts, for files
+        if best:  # counted as in the file
             self.set_attr(best_iteration=str(model.start_trees + best - 1))
 
     def __deepcopy__(self, _: Any) -> ShownBooster:
         return ShownBooster(self.known, self._best)
 
-    def __getitem__(self, rounds: Any) -> Any:
-        if isinstance(rounds, slice):
-            first, last = self._counted((rounds.start or 0, rounds.stop or 0))
-            rounds = slice(first, last or None, rounds.step)
-        return super().__getitem__(rounds)
+    def predict(self, data: Any, **options: Any) -> npt.NDArray[Any]:
+        return super().predict(data, **self._counted(**options))
 
-    def _counted(self, rounds: tuple[int, int]) -> tuple[int, int]:
-        """Convert the range of rounds, with 0 for all, to XGBoost's iterations."""
+    def inplace_predict(self, data: Any, **options: Any) -> Any:
+        return super().inplace_predict(data, **self._counted(**options))
+
+    def _counted(self, iteration_range: tuple[int, int] = (0, 0), **options: Any) -> dict[str, Any]:
         start, most = self.known.start_trees, self.num_boosted_rounds()
-        return rounds[0] and rounds[0] + start, rounds[1] and min(rounds[1] + start, most)
-
-    @property
-    def best_iteration(self) -> int:
-        return int(super().best_iteration) - self.known.start_trees
-
-    def predict(self, data: Any, *, iteration_range: tuple[int, int] = (0, 0), **options: Any) -> npt.NDArray[Any]:
-        return super().predict(data, iteration_range=self._counted(iteration_range), **options)
-
-    def inplace_predict(self, data: Any, *, iteration_range: tuple[int, int] = (0, 0), **options: Any) -> Any:
-        return super().inplace_predict(data, iteration_range=self._counted(iteration_range), **options)
+        iterations = tuple(rounds and min(rounds + start, most) for rounds in iteration_range)
+        return options | {"iteration_range": iterations}
 
     def _validate_features(self, feature_names: Any) -> None:
-        if feature_names is not None or not _are_numbered(self.feature_names):
+        if feature_names is not None or not all(map(NUMBERED.fullmatch, self.feature_names or ())):
             super()._validate_features(feature_names)
-
-
-def _are_numbered(names: Sequence[str] | None) -> bool:
-    return bool(names) and any(tuple(names) == default_feature_names(len(names), base) for base in (0, 1))
 
 
 def apart(booster: XGBoostBooster | None) -> tuple[XGBoostBooster | None, XGBoostBooster | None]:
