@@ -139,8 +139,8 @@ def parse_model(body: bytes) -> Any:
 
 def booster_of(native: Any) -> Booster | None:
     """Wrap a `lightgbm.Booster` or `xgboost.Booster`, or return None for any other type."""
-    if (known := getattr(native, "known", None)) is not None:  # see `Booster.shown`
-        return cast("Booster", known)
+    if (exposed := getattr(native, "boostrank_model", None)) is not None:  # see `Booster.expose`
+        return cast("Booster", exposed)
     name = type(native).__module__.partition(".")[0]
     engine = get_backend(name) if name in ENGINES else None
     fits = engine is not None and engine.booster_type is not None and isinstance(native, engine.booster_type)

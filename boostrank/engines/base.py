@@ -114,10 +114,10 @@ class Booster:
         """The number of trees in a linear start, which precede the first round."""
         return 0
 
-    def shown(self, best: int) -> Any:
+    def expose(self, best: int) -> Any:
         """Return the engine's object for users, which predicts with the first `best` rounds, or 0 for all rounds.
 
-        It counts rounds as `RankingModel` does. Its attribute `known` is the model that it shows, if it is another
+        It counts rounds as `RankingModel` does. Its attribute `boostrank_model` is this model, if it is another
         object than `native`.
         """
         return self.native

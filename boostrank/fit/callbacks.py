@@ -124,7 +124,7 @@ class LogRounds:
 
     def __call__(self, env: Any) -> None:
         results = env.evaluation_result_list or []
-        if results and (env.iteration + 1) % self._period == 0:
+        if results and self._period > 0 and (env.iteration + 1) % self._period == 0:
             words = (f"{result[0]}'s {result[1]}: {result[2]:g}" for result in results)
             print(f"[{env.iteration + 1}]", *words, sep="\t")  # noqa: T201
 
@@ -144,24 +144,27 @@ class OfXGBoost:
             self.stopping_rounds = callback.rounds
 
     def before(self, env: Any) -> None:
+        """Begin the training or a round."""
         if self._model is None:
             self._model = self._callback.before_training(env.model.booster)
-        if self._callback.before_iteration(self._model, env.iteration - env.begin_iteration, self._history.values):
+        if self._callback.before_iteration(*self._arguments(env)):
             raise StopTraining(env.iteration - 1)
 
     before.before_iteration = True  # type: ignore[attr-defined]
 
     def __call__(self, env: Any) -> None:
         self._history(env)
-        stops = self._callback.after_iteration(self._model, env.iteration - env.begin_iteration, self._history.values)
-        if not stops and env.iteration < env.end_iteration - 1:
-            return
-        self._callback.after_training(self._model)
-        # XGBoost's early stopping leaves its best round in the booster.
-        best = self._model.attr("best_iteration")
-        self._model.set_attr(best_iteration=None, best_score=None)
-        if stops or best is not None:
-            raise StopTraining(env.iteration if best is None else int(best))
+        stops = self._callback.after_iteration(*self._arguments(env))
+        if stops or env.iteration == env.end_iteration - 1:
+            self._callback.after_training(self._model)
+            # XGBoost's early stopping leaves its best round in the booster.
+            best = env.model.booster.attr("best_iteration")
+            env.model.booster.set_attr(best_iteration=None, best_score=None)
+            if stops or best is not None:
+                raise StopTraining(int(best or env.iteration))
+
+    def _arguments(self, env: Any) -> tuple[Any, ...]:
+        return self._model, env.iteration - env.begin_iteration, self._history.values
 
 
 _IN_LIGHTGBM = {
@@ -174,22 +177,22 @@ _IN_LIGHTGBM = {
 """The counterparts of callbacks that use methods of XGBoost's booster."""
 
 
-def callable_ones(callbacks: Sequence[Any], backend: str) -> list[Callback]:
+def as_callables(callbacks: Sequence[Any], backend: str) -> list[Callback]:
     """Return callbacks for LightGBM's `CallbackEnv`, where those of XGBoost are converted."""
-    found: list[Callback] = []
-    for one in callbacks:
-        kind = type(one).__name__
-        if hasattr(one, "after_iteration"):
+    converted: list[Callback] = []
+    for callback in callbacks:
+        kind = type(callback).__name__
+        if hasattr(callback, "after_iteration"):
             if backend != "xgboost":
                 instead = _IN_LIGHTGBM.get(kind, "a function of lightgbm.callback.CallbackEnv")
                 raise ParameterError(f"{kind} is a callback of XGBoost; with backend={backend!r} pass {instead}")
-            adapted = OfXGBoost(one)
-            found += [adapted.before, adapted]
-        elif callable(one):
-            found.append(one)
+            adapted = OfXGBoost(callback)
+            converted += [adapted.before, adapted]
+        elif callable(callback):
+            converted.append(callback)
         else:
             raise ParameterError(f"callbacks: {kind} is not callable; pass callbacks of LightGBM, XGBoost or boostrank")
-    return found
+    return converted
 
 
 class History:

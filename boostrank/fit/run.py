@@ -25,7 +25,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.options import quoted
 from boostrank.engines.base import Backend, Callback, TrainRequest
 from boostrank.engines.params import refusal
-from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, callable_ones
+from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, as_callables
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
 from boostrank.fit.gradient import GuardedGradient, RoundMetrics, by_arguments
 from boostrank.fit.params import AUTO_START, TrainingParameters, drops_trees, headline, is_auto
@@ -275,7 +275,8 @@ def _stopping(
 
     Callbacks that stop are disabled until the objective has settled.
     """
-    given, callbacks = ready.given, callable_ones(plan.options.callbacks or (), plan.engine.name)
+    given = ready.given
+    callbacks = as_callables(plan.options.callbacks or (), plan.engine.name)
     objective = None if plan.at_once else ready.objective
     if any(isinstance(callback, Checkpoint) for callback in callbacks):
         raise ParameterError(AS_ARGUMENT)

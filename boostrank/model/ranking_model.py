@@ -144,7 +144,7 @@ class RankingModel:
     def booster(self) -> Any:
         """The engine's booster, which ends at the best round and counts rounds as `predict` does."""
         if self._shown is None:
-            self._shown = self._booster.shown(self._best_rounds)
+            self._shown = self._booster.expose(self._best_rounds)
         return self._shown
 
     @property

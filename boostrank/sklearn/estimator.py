@@ -18,7 +18,7 @@ from boostrank.data.arrays import default_feature_names
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.gradient import of_labels
-from boostrank.fit.params import METRIC_NAMES, headline, metric_names, pop_param
+from boostrank.fit.params import METRIC_NAMES, headline, metric_names
 from boostrank.fit.train import train
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.ranking_model import RankingModel
@@ -193,21 +193,22 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         given = {name: more.pop(f"eval_{name}", None) for name in ("qid", "group", "sample_weight")}
         of_fit = {"qid": qid, "group": group, "sample_weight": sample_weight}
         sets = self._evaluation_sets(more.pop("eval_set", None), given, (X, y, data), of_fit, how)
-        # Arguments replace parameters of the same name.
-        params = {name: value for name, value in self._train_params().items() if name not in more}
+        params = self._train_params()
         for name in ("eval_at", "early_stopping_rounds"):
             params |= {name: more.pop(name)} if name in more else {}
-        metrics = pop_param(params, METRIC_NAMES, "ndcg")
-        metrics = more.pop("eval_metric", metrics)
-        listed = metrics if isinstance(metrics, list | tuple) else [metrics]
-        functions = [of_labels(one) for one in listed if callable(one)]
-        if functions:
-            metrics, own = [one for one in listed if not callable(one)] or None, more.get("feval")
-            more["feval"] = [*functions, *(own if isinstance(own, list | tuple) else [own] if own else [])]
+        if "eval_metric" in more:
+            params = {name: value for name, value in params.items() if name not in METRIC_NAMES}
+            params["eval_metric"] = more.pop("eval_metric")
+        for name in params.keys() & METRIC_NAMES:
+            listed = params[name] if isinstance(params[name], list | tuple) else [params[name]]
+            if functions := [of_labels(metric) for metric in listed if callable(metric)]:
+                params[name] = [metric for metric in listed if not callable(metric)] or None
+                feval = more.get("feval") or []
+                more["feval"] = functions + (list(feval) if isinstance(feval, list | tuple) else [feval])
         if "objective" in params:
             params["objective"] = of_labels(params["objective"])
         self.model_: RankingModel = train(
-            {**params, "metric": metrics},
+            params,
             data,
             valid_sets=sets,
             valid_names=more.pop("eval_names", None),
@@ -309,8 +310,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 
     def evals_result(self) -> dict[str, dict[str, list[float]]]:
         """Return `evals_result_`, under XGBRanker's name."""
-        found: dict[str, dict[str, list[float]]] = self.evals_result_
-        return found
+        results: dict[str, dict[str, list[float]]] = self.evals_result_
+        return results
 
     best_iteration = _of_model("best_iteration", "Best round from 0, as in XGBRanker.", lambda rounds: rounds - 1)
     booster_ = _of_model("booster", "The engine's booster, such as for `shap.TreeExplainer(r.booster_)`.")
@@ -447,14 +448,15 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         made: list[RankingDataset] = []
         for i, (features, labels) in enumerate(sets):
             of_set = {name: None if one is None else one[i] for name, one in given.items()}
-            repeats, own = features is X and labels is y, [one is not None for one in of_set.values()]
-            if repeats and not any(own):
+            repeats = features is X and labels is y
+            if repeats and all(values is None for values in of_set.values()):
                 made.append(data)
                 continue
-            if repeats and not (own[0] or own[1]):  # only weights
-                of_set |= {name: of_fit[name] for name in ("qid", "group")}
-            one = self._dataset("eval_set", features, labels, **of_set, **how)
-            made.append(data if repeats and _alike(one, data, weighted=own[2]) else one)
+            if repeats and of_set["qid"] is of_set["group"]:  # only weights
+                of_set |= {"qid": of_fit["qid"], "group": of_fit["group"]}
+            candidate = self._dataset("eval_set", features, labels, **of_set, **how)
+            weighted = of_set["sample_weight"] is not None
+            made.append(data if repeats and _alike(candidate, data, weighted=weighted) else candidate)
         return made
 
 
@@ -463,12 +465,10 @@ def _is_parameter(name: str) -> bool:
     return not (name.startswith("_") or name.endswith("_") or "__" in name)
 
 
-def _alike(one: RankingDataset, other: RankingDataset, *, weighted: bool) -> bool:
+def _alike(first: RankingDataset, second: RankingDataset, *, weighted: bool) -> bool:
     """Return True if the queries of the same rows are equal and, if `weighted`, their weights."""
-    first, second = one.queries, other.queries
-    weights = [(first.each_weight, second.each_weight), (first.document_weights, second.document_weights)]
-    pairs = [(first.sizes, second.sizes), *(weights if weighted else [])]
-    return all(np.array_equal(*pair) for pair in pairs)
+    names = ("sizes", *(("each_weight", "document_weights") if weighted else ()))
+    return all(np.array_equal(getattr(first.queries, name), getattr(second.queries, name)) for name in names)
 
 
 def _of_one_set(given: Any) -> Any:

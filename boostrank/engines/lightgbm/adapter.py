@@ -116,16 +116,16 @@ class LightGBMBooster(Booster):
         )
         return {names[i]: Categories(tuple(one)) for i, one in zip(columns, values, strict=True)} if fits else {}
 
-    def shown(self, best: int) -> Any:
+    def expose(self, best: int) -> Any:
         alike = best in (0, self.rounds, self.best_rounds) and not self.start_trees
-        return self.native if alike else ShownBooster(self, best)
+        return self.native if alike else CountingBooster(self, best)
 
     def _trees(self, rounds: int) -> int:
         """Return LightGBM's number of iterations for this number of rounds, which is -1 for all rounds."""
         return rounds + self.start_trees if rounds else -1
 
 
-class ShownBooster(lightgbm.Booster):  # type: ignore[misc]
+class CountingBooster(lightgbm.Booster):  # type: ignore[misc]
     """A booster that counts rounds from the first one after a linear start, whose trees belong to that round.
 
     LightGBM counts each tree of a start as an iteration, so `num_iteration=ranker.best_iteration_` would cut rounds.
@@ -133,10 +133,10 @@ class ShownBooster(lightgbm.Booster):  # type: ignore[misc]
 
     def __init__(self, model: LightGBMBooster, best: int) -> None:
         super().__init__(model_str=model.to_bytes().decode())
-        self.known, self.best_iteration = model, best
+        self.boostrank_model, self.best_iteration = model, best
 
-    def __deepcopy__(self, *_: Any) -> ShownBooster:
-        return ShownBooster(self.known, self.best_iteration)
+    def __deepcopy__(self, *_: Any) -> CountingBooster:
+        return CountingBooster(self.boostrank_model, self.best_iteration)
 
 
 def _counting_rounds(name: str) -> Any:
@@ -146,9 +146,9 @@ def _counting_rounds(name: str) -> Any:
     last = "iteration" if "iteration" in signature.parameters else "num_iteration"
 
     @wraps(method)
-    def counted(self: ShownBooster, *args: Any, **options: Any) -> Any:
+    def counted(self: CountingBooster, *args: Any, **options: Any) -> Any:
         call = signature.bind(self, *args, **options)
-        start, first = self.known.start_trees, max(0, call.arguments.get("start_iteration", 0))
+        start, first = self.boostrank_model.start_trees, max(0, call.arguments.get("start_iteration", 0))
         rounds = call.arguments.get(last)
         if rounds is None:
             rounds = -1 if first else self.best_iteration
@@ -163,7 +163,7 @@ def _counting_rounds(name: str) -> Any:
 
 
 for _name in ("predict", "save_model", "model_to_string", "dump_model", "feature_importance"):
-    setattr(ShownBooster, _name, _counting_rounds(_name))
+    setattr(CountingBooster, _name, _counting_rounds(_name))
 
 
 class LightGBM(Backend):

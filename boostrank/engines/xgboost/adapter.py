@@ -138,8 +138,9 @@ class XGBoostBooster(Booster):
         names = names_in(self.to_bytes()) if "c" in (self.native.feature_types or ()) else {}
         return (with_names(body, names) if names else None) or body  # a slice loses the names of categories
 
-    def shown(self, best: int) -> Any:
-        return ShownBooster(self if best in (0, self.rounds) else self.load(self.to_bytes(best)), best)
+    def expose(self, best: int) -> Any:
+        whole = best in (0, self.rounds)
+        return CountingBooster(self if whole else self.load(self.to_bytes(best)), best)
 
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         body = with_even_leaves(self.to_bytes())
@@ -156,7 +157,7 @@ class XGBoostBooster(Booster):
         return {names[i]: Categories(found.get(i)) for i, kind in enumerate(types[: len(names)]) if kind == "c"}
 
 
-class ShownBooster(xgboost.Booster):  # type: ignore[misc]
+class CountingBooster(xgboost.Booster):  # type: ignore[misc]
     """A booster that counts rounds from the first one after a linear start, whose trees belong to that round.
 
     If its feature names are generated, it accepts data without names, like a booster trained on an array.
@@ -164,12 +165,12 @@ class ShownBooster(xgboost.Booster):  # type: ignore[misc]
 
     def __init__(self, model: XGBoostBooster, best: int) -> None:
         super().__init__(model_file=model.native)
-        self.known, self._best = model, best
+        self.boostrank_model, self._best = model, best
         if best:  # counted as in the file
             self.set_attr(best_iteration=str(model.start_trees + best - 1))
 
-    def __deepcopy__(self, _: Any) -> ShownBooster:
-        return ShownBooster(self.known, self._best)
+    def __deepcopy__(self, _: Any) -> CountingBooster:
+        return CountingBooster(self.boostrank_model, self._best)
 
     def predict(self, data: Any, **options: Any) -> npt.NDArray[Any]:
         return super().predict(data, **self._counted(**options))
@@ -178,7 +179,7 @@ class ShownBooster(xgboost.Booster):  # type: ignore[misc]
         return super().inplace_predict(data, **self._counted(**options))
 
     def _counted(self, iteration_range: tuple[int, int] = (0, 0), **options: Any) -> dict[str, Any]:
-        start, most = self.known.start_trees, self.num_boosted_rounds()
+        start, most = self.boostrank_model.start_trees, self.num_boosted_rounds()
         iterations = tuple(rounds and min(rounds + start, most) for rounds in iteration_range)
         return options | {"iteration_range": iterations}
 
