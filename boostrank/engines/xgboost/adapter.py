@@ -172,7 +172,7 @@ class CountingBooster(xgboost.Booster):  # type: ignore[misc]
     def __deepcopy__(self, _: Any) -> CountingBooster:
         return CountingBooster(self.boostrank_model, self._best)
 
-    def predict(self, data: Any, **options: Any) -> npt.NDArray[Any]:
+    def predict(self, data: Any, **options: Any) -> Any:
         return super().predict(data, **self._counted(**options))
 
     def inplace_predict(self, data: Any, **options: Any) -> Any:
