@@ -14,7 +14,7 @@ import numpy as np
 
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError, TrainingWarning, UnknownParameter, did_you_mean, warn_user
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Int64Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,10 +136,6 @@ class Params:
             ParameterError: the objective does not rank, or does not support this gain.
         """
         raise ParameterError(f"{objective}: {self.title} has no objectives of its own")
-
-    def of_labels(self, params: dict[str, Any], labels: Float64Array) -> dict[str, Any]:
-        """Extend the parameters from `of_native` to the labels in the training set, float64[N]."""
-        return params
 
     def of_columns(
         self, params: dict[str, Any], names: Sequence[str], *, codes: Sequence[int] = (), followed: Sequence[int] = ()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from boostrank.core.errors import ParameterError
 from boostrank.fit.callbacks import LogRounds
-from boostrank.fit.params import OBJECTIVE_NAMES, STOPPING_NAMES
-
-F = TypeVar("F", bound=Callable[..., Any])
+from boostrank.fit.params import OBJECTIVE_NAMES, STOPPING_NAMES, as_list
+from boostrank.options import F
 
 _POSITIONS = ("params", "train_set", "num_boost_round", "valid_sets", "valid_names", "feval", "init_model")
 _RENAMED = {"dtrain": "train_set", "evals": "valid_sets", "custom_metric": "feval", "xgb_model": "init_model"}
@@ -75,11 +74,11 @@ def _translated(merged: dict[str, Any], foreign: dict[str, Any]) -> dict[str, An
             raise ParameterError("evals must be a list of pairs (data set, name), without valid_names")
         pairs = [*pairs[-1:], *pairs[:-1]] if stops else pairs
         merged["valid_sets"], merged["valid_names"] = map(list, zip(*pairs, strict=True))
-    if foreign.get("maximize") is False and not merged.get("feval"):
+    metrics, maximize = as_list(merged.get("feval")), foreign.get("maximize")
+    if maximize is False and not metrics:
         raise ParameterError("maximize=False: higher is better for boostrank's metrics; leave it out")
-    if merged.get("feval") and ("maximize" in foreign or not stops):
-        functions = merged["feval"] if isinstance(merged["feval"], list | tuple) else [merged["feval"]]
-        merged["feval"] = [_directed(metric, bool(foreign.get("maximize"))) for metric in functions]
+    if maximize is not None or not stops:
+        merged["feval"] = [_directed(metric, bool(maximize)) for metric in metrics]
     if period := foreign.get("verbose_eval"):
         callbacks = [*callbacks, LogRounds(int(period))]
     return merged | {"params": params, "callbacks": callbacks}
@@ -92,6 +91,6 @@ def _directed(metric: Callable[..., Any], maximize: bool) -> Callable[..., Any]:
     def called(*arguments: Any) -> Any:
         results = metric(*arguments)
         pairs = results if isinstance(results, list) else [results]
-        return [(*pair, maximize) if isinstance(pair, tuple) and len(pair) == 2 else pair for pair in pairs]
+        return [(*pair, maximize)[:3] if isinstance(pair, tuple) else pair for pair in pairs]
 
     return called

@@ -42,7 +42,8 @@ _EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": 
 """XGBoost's `ndcg_exp_gain` -> gain."""
 _ELSEWHERE = {
     "missing": "a model file has no place for it, so other programs would compute other scores. Replace the value by "
-    "NaN before fit and predict: X.replace(-999, np.nan) for frames, np.where(X == -999, np.nan, X) for arrays",
+    "NaN before fit and predict: X.replace(-999, np.nan) for frames, np.where(X == -999, np.nan, X) for arrays, "
+    "--missing-token=-999 for files",
     "class_weight": "a ranker has no classes. Weight queries or documents: fit(..., sample_weight=...), or "
     "RankingDataset.from_arrays(..., weight=...)",
 }
@@ -139,7 +140,8 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     elif isinstance(chosen, str) and (of_native := of_engine(chosen)):
         engine, native = of_native
         if engine != backend.name:
-            raise ParameterError(f"objective {chosen!r} belongs to backend={engine!r}, not to {backend.name}")
+            words = f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}"
+            raise ParameterError(f"{words}: set backend={engine!r}")
         gain = pop_param(rest, GAIN_NAMES, "exponential")
         rest |= backend.params.of_native(native, parse_gain(gain))
     else:
@@ -217,6 +219,13 @@ def _check_near_misses(rest: Mapping[str, Any], objective: str, takes: tuple[Par
 
 def _is_ours(name: str) -> bool:
     return any(name == spec.name or name in spec.aliases for spec in OBJECTIVES)
+
+
+def as_list(values: Any) -> list[Any]:
+    """Return the elements of a list or tuple, no elements for None, or a single value as a list."""
+    if values is None:
+        return []
+    return list(values) if isinstance(values, list | tuple) else [values]
 
 
 def pop_param(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:

@@ -28,7 +28,7 @@ from boostrank.engines.params import refusal
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, as_callables
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
 from boostrank.fit.gradient import GuardedGradient, RoundMetrics, by_arguments
-from boostrank.fit.params import AUTO_START, TrainingParameters, drops_trees, headline, is_auto
+from boostrank.fit.params import AUTO_START, TrainingParameters, as_list, drops_trees, headline, is_auto
 from boostrank.fit.plan import Plan
 from boostrank.fit.start.cross_fit import CrossFitted, limits_of, start_of
 from boostrank.model import constraints
@@ -62,8 +62,7 @@ def run(plan: Plan) -> RankingModel:
     elif given.function is not None:
         gradient = GuardedGradient(None, by_arguments(given.function, labels_of, "objective"), all_reduce)
     measured = given.metrics if plan.measured else ()
-    functions = options.feval if isinstance(options.feval, list | tuple) else [options.feval] if options.feval else []
-    metrics = RoundMetrics(measured, labels_of, plan.rules, given.threads, functions, all_reduce)
+    metrics = RoundMetrics(measured, labels_of, plan.rules, given.threads, as_list(options.feval), all_reduce)
     history = History()
     stopper, late = _stopping(plan, ready, valid, native)
     info = _info(plan, ready)
@@ -157,7 +156,6 @@ def _prepared(plan: Plan) -> _Prepared:
     """Determine everything that depends on the features, which is limits, columns within queries, and the start."""
     engine, data, names = plan.engine, plan.train_set, plan.train_set.feature_names
     params = engine.params.of_columns(plan.settings.engine, names, codes=data.categorical)
-    params = engine.params.of_labels(params, data.labels)
     limits_of(engine, params, names, data)  # validates the parameters, also without a start
     # By default, the engines use all cores and ignore CPU quotas.
     params.setdefault("num_threads", plan.threads)

@@ -18,7 +18,7 @@ from boostrank.data.arrays import default_feature_names
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.gradient import of_labels
-from boostrank.fit.params import METRIC_NAMES, headline, metric_names
+from boostrank.fit.params import METRIC_NAMES, as_list, headline, metric_names
 from boostrank.fit.train import train
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.ranking_model import RankingModel
@@ -200,11 +200,10 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             params = {name: value for name, value in params.items() if name not in METRIC_NAMES}
             params["eval_metric"] = more.pop("eval_metric")
         for name in params.keys() & METRIC_NAMES:
-            listed = params[name] if isinstance(params[name], list | tuple) else [params[name]]
-            if functions := [of_labels(metric) for metric in listed if callable(metric)]:
-                params[name] = [metric for metric in listed if not callable(metric)] or None
-                feval = more.get("feval") or []
-                more["feval"] = functions + (list(feval) if isinstance(feval, list | tuple) else [feval])
+            metrics = as_list(params[name])
+            if functions := [of_labels(metric) for metric in metrics if callable(metric)]:
+                params[name] = [metric for metric in metrics if not callable(metric)] or None
+                more["feval"] = functions + as_list(more.get("feval"))
         if "objective" in params:
             params["objective"] = of_labels(params["objective"])
         self.model_: RankingModel = train(

@@ -32,10 +32,12 @@ from boostrank.engines.base import (
 )
 from boostrank.engines.lightgbm.format import LIGHTGBM, start_text
 from boostrank.engines.lightgbm.model_text import listed_categories, read_leaves, rewritten, start_trees
-from boostrank.engines.lightgbm.params import TRUE, LightGBMParams
+from boostrank.engines.lightgbm.params import LINEAR_GAINS, TRUE, LightGBMParams
 from boostrank.engines.lightgbm.private import StreamedDataset, begun, has_nothing_to_split, scores_now, use_one_thread
 from boostrank.engines.params import engine_threads, limit_in_children, without_stderr
 from boostrank.engines.trees import LinearStart, engine_names
+
+_MOST_GAINS = 1 << 16
 
 
 @dataclass(eq=False)
@@ -206,6 +208,9 @@ class LightGBM(Backend):
         params = _with_defaults(request.params) | own
         if "num_threads" in params:
             params["num_threads"] = engine_threads("LightGBM", params["num_threads"])
+        if params.get("label_gain") == LINEAR_GAINS:  # larger labels need a longer table
+            largest = min(float(request.rows[0].labels.max()), _MOST_GAINS)
+            params["label_gain"] = [*LINEAR_GAINS, *range(len(LINEAR_GAINS), int(largest) + 1)]
         model, start_scores = request.earlier, request.start_scores
         first = 0 if model is None else model.start_trees
         sets = [("training", request.train), *request.valid]

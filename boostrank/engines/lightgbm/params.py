@@ -10,7 +10,6 @@ import numpy as np
 
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError
-from boostrank.core.types import Float64Array
 from boostrank.engines.lightgbm.private import has_nothing_to_split, parameter_names
 from boostrank.engines.params import Limits, Params, read_directions, read_groups, read_numbers
 
@@ -63,8 +62,7 @@ _RAW = frozenset(
     "lambdarank rank_xendcg regression regression_l2 l2 mean_squared_error mse regression_l1 l1 "  # noqa: SIM905
     "mean_absolute_error mae huber fair quantile mape".split()
 )
-_LABELS, _MOST_LABELS = 31, 1 << 16
-"""Sizes of LightGBM's own table of gains, and of the largest table that is stored with a model."""
+LINEAR_GAINS = list(range(31))  # as long as LightGBM's own table of gains
 
 
 class LightGBMParams(Params):
@@ -117,13 +115,7 @@ class LightGBMParams(Params):
             raise ParameterError(f"lightgbm:{objective} has several scores per document; a ranker has one")
         if isinstance(gain, str) and gain == "exponential":
             return {}
-        return {"label_gain": list(range(_LABELS)) if isinstance(gain, str) else list(gain)}
-
-    def of_labels(self, params: dict[str, Any], labels: Float64Array) -> dict[str, Any]:
-        largest = float(labels.max(initial=0.0))
-        if params.get("label_gain") != list(range(_LABELS)) or not _LABELS <= largest < _MOST_LABELS:
-            return params
-        return params | {"label_gain": list(range(int(largest) + 1))}
+        return {"label_gain": LINEAR_GAINS if isinstance(gain, str) else list(gain)}
 
     def of_columns(
         self, params: dict[str, Any], names: Sequence[str], *, codes: Sequence[int] = (), followed: Sequence[int] = ()
