@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import MissingDependency, ModelError, ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.files import foreign_kind
@@ -62,15 +62,17 @@ ENGINES = {
 
 
 def of_engine(objective: str) -> tuple[str, str] | None:
-    """Return the engine and the name of its own objective, such as "lightgbm:lambdarank" or "rank:ndcg", or None.
+    """Return the engine and the name of an objective of its own, or None for boostrank's.
 
-    Without its engine, lambdarank is one of boostrank's objectives.
+    The name may contain the engine: "xgboost:rank:ndcg". Without it, lambdarank is boostrank's.
     """
     name, _, native = objective.partition(":")
     if native and name in ENGINES and ENGINES[name].native_objectives:
         return name, native
-    owners = (name for name, engine in ENGINES.items() if objective in engine.native_objectives)
-    return None if objective == "lambdarank" else next(((name, objective) for name in owners), None)
+    for name, engine in ENGINES.items():
+        if objective in engine.native_objectives and objective != "lambdarank":
+            return name, objective
+    return None
 
 
 def workers_of(engine: str) -> Any:
@@ -139,8 +141,9 @@ def parse_model(body: bytes) -> Any:
 
 def booster_of(native: Any) -> Booster | None:
     """Wrap a `lightgbm.Booster` or `xgboost.Booster`, or return None for any other type."""
-    if (exposed := getattr(native, "boostrank_model", None)) is not None:  # see `Booster.expose`
-        return cast("Booster", exposed)
+    exposed: Booster | None = getattr(native, "boostrank_model", None)
+    if exposed is not None:
+        return exposed
     name = type(native).__module__.partition(".")[0]
     engine = get_backend(name) if name in ENGINES else None
     fits = engine is not None and engine.booster_type is not None and isinstance(native, engine.booster_type)

@@ -115,10 +115,10 @@ class Booster:
         return 0
 
     def expose(self, best: int) -> Any:
-        """Return the engine's object for users, which predicts with the first `best` rounds, or 0 for all rounds.
+        """Return the engine's object for users, which predicts with `best` rounds (0: all).
 
-        It counts rounds as `RankingModel` does. Its attribute `boostrank_model` is this model, if it is another
-        object than `native`.
+        It counts rounds as `RankingModel` does. If it is another object than `native`, it has this
+        model as attribute `boostrank_model`.
         """
         return self.native
 

@@ -1,4 +1,4 @@
-"""Arguments of `lgb.train` before LightGBM 4, and of `xgb.train`, as arguments of `boostrank.train`."""
+"""Arguments of `lgb.train` before LightGBM 4, and of `xgb.train`, for `boostrank.train`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.params import OBJECTIVE_NAMES, STOPPING_NAMES, as_list
 from boostrank.options import F
 
-_POSITIONS = ("params", "train_set", "num_boost_round", "valid_sets", "valid_names", "feval", "init_model")
-_RENAMED = {"dtrain": "train_set", "evals": "valid_sets", "custom_metric": "feval", "xgb_model": "init_model"}
+_POSITIONS = ("params", "train_set", "num_boost_round", "valid_sets", "valid_names", "feval")
+_RENAMED = {
+    "dtrain": "train_set",
+    "evals": "valid_sets",
+    "custom_metric": "feval",
+    "xgb_model": "init_model",
+}
 _OF_PARAMS = {
     "obj": OBJECTIVE_NAMES,
     "fobj": OBJECTIVE_NAMES,
@@ -28,25 +33,28 @@ _FOREIGN = {*_RENAMED, *_OF_PARAMS, *_REFUSED, "maximize", "evals_result", "verb
 
 
 def takes_foreign_arguments(train: F) -> F:
-    """Decorate `boostrank.train` so that it takes arguments of the engines' own functions, under their names.
+    """Decorate `boostrank.train` so that it takes arguments of the engines' own functions.
 
-    `evals_result` is filled when the training ends. With several sets in `evals`, early stopping watches the last, as
-    in XGBoost. Metrics that return (name, value) get their direction from `maximize`.
+    `evals_result` is filled when the training ends. With several sets in `evals`, early stopping
+    watches the last, as in XGBoost. Metrics that return (name, value) get their direction from
+    `maximize`.
     """
 
     @functools.wraps(train)
     def called(*args: Any, **options: Any) -> Any:
         merged = options | dict(zip(_POSITIONS, args, strict=False))
-        if not (options.keys() & _FOREIGN or _are_pairs(merged.get("valid_sets"))):
+        others = options.keys() & _FOREIGN or _are_pairs(merged.get("valid_sets"))
+        if not others or len(args) > len(_POSITIONS):
             return train(*args, **options)
-        foreign = {name: merged.pop(name, None) for name in _FOREIGN}
-        foreign = {name: value for name, value in foreign.items() if str(value) not in ("None", "auto")}
+        values = {name: merged.pop(name, None) for name in _FOREIGN}
+        foreign = {name: value for name, value in values.items() if str(value) not in ("None", "auto")}
         history = foreign.pop("evals_result", {})
-        for name, value in foreign.items():
-            if name in _REFUSED:
-                raise ParameterError(f"boostrank.train has no argument {name!r}: {_REFUSED[name]}")
-            if name in _RENAMED and merged.setdefault(_RENAMED[name], value) is not value:
+        for name in foreign.keys() & _REFUSED:
+            raise ParameterError(f"boostrank.train has no argument {name!r}: {_REFUSED[name]}")
+        for name in foreign.keys() & _RENAMED:
+            if merged.get(_RENAMED[name]) is not None:
                 raise ParameterError(f"{_RENAMED[name]} is given twice, also as {name}")
+            merged[_RENAMED[name]] = foreign[name]
         model = train(**_translated(merged, foreign))
         history.clear()
         history.update(model.evals_result)

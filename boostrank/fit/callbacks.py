@@ -114,7 +114,7 @@ class StopWhenAsked:
 
 
 class LogRounds:
-    """A callback that prints the metrics of every `period`-th round, like `lightgbm.log_evaluation`."""
+    """A callback that prints metrics every `period` rounds, like `lightgbm.log_evaluation`."""
 
     before_iteration = False
     order = 10
@@ -132,7 +132,8 @@ class LogRounds:
 class OfXGBoost:
     """A callback that calls an `xgboost.callback.TrainingCallback`, such as Optuna's.
 
-    Rounds count from 0 in each training, as in `xgboost.train`. `before` is the callback for the start of a round.
+    Rounds count from 0 in each training, as in `xgboost.train`. `before` is the callback for the
+    start of a round.
     """
 
     before_iteration = False
@@ -167,7 +168,7 @@ class OfXGBoost:
         return self._model, env.iteration - env.begin_iteration, self._history.values
 
 
-_IN_LIGHTGBM = {
+_INSTEAD = {
     "EarlyStopping": "early_stopping_rounds=",
     "EvaluationMonitor": "lightgbm.log_evaluation",
     "LearningRateScheduler": "lightgbm.reset_parameter(learning_rate=...)",
@@ -181,17 +182,15 @@ def as_callables(callbacks: Sequence[Any], backend: str) -> list[Callback]:
     """Return callbacks for LightGBM's `CallbackEnv`, where those of XGBoost are converted."""
     converted: list[Callback] = []
     for callback in callbacks:
-        kind = type(callback).__name__
-        if hasattr(callback, "after_iteration"):
-            if backend != "xgboost":
-                instead = _IN_LIGHTGBM.get(kind, "a function of lightgbm.callback.CallbackEnv")
-                raise ParameterError(f"{kind} is a callback of XGBoost; with backend={backend!r} pass {instead}")
+        if backend == "xgboost" and hasattr(callback, "after_iteration"):
             adapted = OfXGBoost(callback)
             converted += [adapted.before, adapted]
         elif callable(callback):
             converted.append(callback)
         else:
-            raise ParameterError(f"callbacks: {kind} is not callable; pass callbacks of LightGBM, XGBoost or boostrank")
+            kind = type(callback).__name__
+            instead = _INSTEAD.get(kind, "a callable that takes a lightgbm.callback.CallbackEnv")
+            raise ParameterError(f"{kind} is not a callback of backend={backend!r}: pass {instead}")
     return converted
 
 

@@ -89,7 +89,7 @@ class GuardedGradient:
 
 
 def of_labels(function: Any) -> Any:
-    """Mark a function with LGBMRanker's arguments, which are labels, scores, and optionally weights and query sizes.
+    """Mark a function with LGBMRanker's arguments: labels, scores[, weights[, query sizes]].
 
     Names and boostrank's objectives are returned unchanged.
     """
@@ -107,15 +107,17 @@ def of_labels(function: Any) -> Any:
 def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]], what: str) -> Any:
     """Convert a function with either the arguments (scores, data set) or those of LGBMRanker to the former.
 
-    The latter are marked by `of_labels`, require over two arguments, or name the first one y_true. As in LightGBM, the
-    number of arguments, including those with defaults, decides what they are.
+    The latter are marked by `of_labels`, require over two arguments, or name the first one y_true.
+    As in LightGBM, the number of arguments, including those with defaults, decides what they are.
     """
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # compiled code
         return function
-    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    names, required = [each.name for each in positional], [each for each in positional if each.default is each.empty]
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [each for each in parameters if each.kind in kinds]
+    names = [each.name for each in positional]
+    required = [each for each in positional if each.default is each.empty]
     if not hasattr(function, "takes_labels") and len(required) <= 2 and names[:1] != ["y_true"]:
         return function
     if not 2 <= len(names) <= 4:
@@ -192,8 +194,8 @@ class RoundMetrics:
             given = result if isinstance(result, list) else [result]
             if not all(isinstance(one, tuple | list) and len(one) == 3 for one in given):
                 raise ParameterError(
-                    "feval must return (name, value, higher is better), or a list of these (with maximize=, "
-                    f"(name, value) is enough), not {result!r}"
+                    f"feval must return (name, value, higher is better), or a list of these, not {result!r}; "
+                    "with maximize=, (name, value) is enough"
                 )
             results += given
         self.seconds += time.perf_counter() - started

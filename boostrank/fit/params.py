@@ -41,11 +41,11 @@ AUTO_START, LINEAR_START = "auto", "linear"
 _EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": "linear"}
 """XGBoost's `ndcg_exp_gain` -> gain."""
 _ELSEWHERE = {
-    "missing": "a model file has no place for it, so other programs would compute other scores. Replace the value by "
-    "NaN before fit and predict: X.replace(-999, np.nan) for frames, np.where(X == -999, np.nan, X) for arrays, "
-    "--missing-token=-999 for files",
-    "class_weight": "a ranker has no classes. Weight queries or documents: fit(..., sample_weight=...), or "
-    "RankingDataset.from_arrays(..., weight=...)",
+    "missing": "a model file has no place for it, so other programs would compute other scores. "
+    "Replace the value by NaN before fit and predict: X.replace(-999, np.nan) for frames, "
+    "np.where(X == -999, np.nan, X) for arrays, --missing-token=-999 for files",
+    "class_weight": "a ranker has no classes. Weight queries or documents: "
+    "fit(..., sample_weight=...), or RankingDataset.from_arrays(..., weight=...)",
 }
 """The parameters of XGBRanker and LGBMRanker that belong to the data, with the remedy."""
 _NORMS = ("norm_distance", "norm_query")

@@ -53,6 +53,10 @@ def train(
 ) -> RankingModel:
     """Train a ranker. The signature follows `lgb.train`.
 
+    Arguments of `lgb.train` before LightGBM 4, and of `xgb.train`, are also accepted:
+    `early_stopping_rounds`, `verbose_eval`, `evals_result`, `fobj`; `evals`, `obj`,
+    `custom_metric`, `maximize`.
+
     Args:
         params: LightGBM's parameter names and aliases, on either backend, and the objective's parameters:
             `{"objective": "shf-sdcg", "sigma": 0.5, "learning_rate": 0.1}`. `objective` may be a name (see `boostrank
@@ -67,8 +71,8 @@ def train(
         init_model: path, booster, fitted ranker or RankingModel to continue from its best round. Its objective is kept
             unless `params` sets another one.
         keep_training_booster: must be False. Use `init_model` to continue training.
-        callbacks: callbacks from LightGBM (on either backend) or boostrank, or any callable that takes a `CallbackEnv`.
-            They are called in every fold.
+        callbacks: callbacks from LightGBM (on either backend), XGBoost (on its backend) or boostrank, or any callable
+            that takes a `CallbackEnv`. They are called in every fold.
         backend: "lightgbm", "xgboost", or "linear" for scores X w, where each round is an optimiser step and the
             parameters are those in `boostrank.engines.linear.adapter.PARAMS`.
         conventions: treatment of gains, ties and empty queries in metrics, as a `Conventions` or a preset name. The

@@ -142,7 +142,7 @@ class RankingModel:
 
     @property
     def booster(self) -> Any:
-        """The engine's booster, which ends at the best round and counts rounds as `predict` does."""
+        """The engine's booster, which predicts with the best rounds and counts them alike."""
         if self._shown is None:
             self._shown = self._booster.expose(self._best_rounds)
         return self._shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from operator import attrgetter
 from os import PathLike
@@ -14,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError, did_you_mean, warn_user
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.arrays import default_feature_names
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.gradient import of_labels
@@ -45,6 +45,8 @@ _PARAMETERS: dict[str, Any] = {
 }
 """Mapping from parameters to their defaults."""
 _MOST_OF_ONE_QUERY = 1000
+_GENERATED = re.compile(r"(f|Column_)\d+")
+"""Feature names that boostrank or LightGBM gives to columns of arrays."""
 _FIT = (
     *("eval_set", "eval_names", "eval_qid", "eval_group", "eval_sample_weight"),
     *("eval_metric", "eval_at", "feval", "early_stopping_rounds"),
@@ -92,7 +94,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     (`BoostRanker(sigma=0.5, min_data_in_bin=5)`). `fit` rejects unknown names. Some of them have scikit-learn's names:
 
     Args:
-        objective: name of an objective, an `Objective` or a callable; None means `auto`.
+        objective: name of an objective, an `Objective` or a function as in LGBMRanker, (labels, scores[, weights[,
+            query sizes]]) -> (gradient, Hessian); None means `auto`.
         n_estimators: number of rounds; None means 100, or the number in the preset.
         learning_rate, num_leaves, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha, reg_lambda:
             tree parameters, which have these names on either engine. `subsample` applies in every round, even on
@@ -159,7 +162,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """Train the ranker.
 
         Arguments of LGBMRanker and XGBRanker are also accepted under their names: `eval_X` and `eval_y`, `xgb_model`,
-        `sample_weight_eval_set`, `verbose=False`.
+        `sample_weight_eval_set`, `verbose`.
 
         Args:
             X: [N, d] array, sparse matrix or frame; NaN means missing. A column `qid` in a frame contains the query ids
@@ -170,9 +173,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             sample_weight: positive weights, one per query or per row. Row weights that differ within a query are
                 document weights; see `RankingDataset.from_arrays`.
             options: further arguments by name,
-                eval_set: validation sets, as a list of pairs (X, y) or one pair. The same objects as X and y reuse the
-                    training set. eval_names: names of the validation sets. eval_qid, eval_group, eval_sample_weight:
-                    `qid`, `group` and `sample_weight` for each validation set.
+                eval_set: validation sets, as a list of pairs (X, y) or one pair. The same objects as X and y, with the
+                    same queries and weights, reuse the training set. eval_names: names of the validation sets.
+                    eval_qid, eval_group, eval_sample_weight: `qid`, `group` and `sample_weight` for each set.
                 eval_metric, eval_at, early_stopping_rounds: replace the parameters for this training. A metric is a
                     name, a function as in LGBMRanker, (labels, scores[, weights[, query sizes]]) -> (name, value,
                     higher is better), or a list of names and functions.
@@ -193,6 +196,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         given = {name: more.pop(f"eval_{name}", None) for name in ("qid", "group", "sample_weight")}
         of_fit = {"qid": qid, "group": group, "sample_weight": sample_weight}
         sets = self._evaluation_sets(more.pop("eval_set", None), given, (X, y, data), of_fit, how)
+        # Arguments replace parameters, and functions are marked by their arguments.
         params = self._train_params()
         for name in ("eval_at", "early_stopping_rounds"):
             params |= {name: more.pop(name)} if name in more else {}
@@ -206,6 +210,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 more["feval"] = functions + as_list(more.get("feval"))
         if "objective" in params:
             params["objective"] = of_labels(params["objective"])
+        more["callbacks"] = as_list(params.pop("callbacks", None)) + as_list(more.get("callbacks"))
         self.model_: RankingModel = train(
             params,
             data,
@@ -294,13 +299,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     def load_model(self, fname: str | PathLike[str]) -> None:
         """Load a model file, like `RankingModel.load`. The ranker then predicts as if `fit` had trained this model."""
         model = RankingModel.load(fname)
-        names = list(model.feature_names)
         self.model_, self.backend, self.n_features_in_ = model, model.backend, model.n_features
-        self._knows_queries, self._has_names = True, tuple(names) != default_feature_names(len(names))
+        self._knows_queries, self._has_names = True, not all(map(_GENERATED.fullmatch, model.feature_names))
+        self.__dict__.pop("feature_names_in_", None)
         if self._has_names:
-            self.feature_names_in_ = np.array(names, object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+            self.feature_names_in_ = np.array(model.feature_names, object)
         self._metric = self._headline(self.eval_at)
 
     def get_booster(self) -> Any:
@@ -444,6 +447,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             if one is not None and len(one) != len(sets):
                 raise ParameterError(f"eval_{name} has {len(one)} entries for {len(sets)} validation sets")
         how = {**how, "feature_names": data.feature_names}
+        # The training set is reused where its rows are repeated with the same queries and weights.
         made: list[RankingDataset] = []
         for i, (features, labels) in enumerate(sets):
             of_set = {name: None if one is None else one[i] for name, one in given.items()}
@@ -482,7 +486,7 @@ def _fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `fit` under boostrank's names."""
     rest = dict(given)
     if period := rest.pop("verbose", None):
-        rest["callbacks"] = [*(rest.get("callbacks") or []), LogRounds(int(period))]
+        rest["callbacks"] = [*as_list(rest.get("callbacks")), LogRounds(int(period))]
     X, y = rest.pop("eval_X", None), rest.pop("eval_y", None)
     if (X is None) != (y is None):
         raise ParameterError("eval_X and eval_y must be given together")

@@ -390,3 +390,9 @@ def test_large_labels_with_a_linear_gain(objective: str, backend: str) -> None:
 def test_report_15_verbose_prints_rounds(capsys: pytest.CaptureFixture[str]) -> None:
     ranker().fit(X, Y, qid=QID, eval_set=(X[VALID], Y[VALID]), eval_qid=QID[VALID], verbose=3)
     assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["[3]"]
+    counted: list[int] = []
+    callbacks = {"callbacks": [lambda env: counted.append(env.iteration)]}
+    ranker(**callbacks).fit(
+        X, Y, qid=QID, eval_set=(X[VALID], Y[VALID]), eval_qid=QID[VALID], verbose=True, **callbacks
+    )
+    assert sorted(counted) == [0, 0, 1, 1, 2, 2]

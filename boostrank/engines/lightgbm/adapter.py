@@ -119,6 +119,7 @@ class LightGBMBooster(Booster):
         return {names[i]: Categories(tuple(one)) for i, one in zip(columns, values, strict=True)} if fits else {}
 
     def expose(self, best: int) -> Any:
+        """Return the native booster, or a `CountingBooster` if its rounds differ."""
         alike = best in (0, self.rounds, self.best_rounds) and not self.start_trees
         return self.native if alike else CountingBooster(self, best)
 
@@ -128,9 +129,9 @@ class LightGBMBooster(Booster):
 
 
 class CountingBooster(lightgbm.Booster):  # type: ignore[misc]
-    """A booster that counts rounds from the first one after a linear start, whose trees belong to that round.
+    """A booster that counts rounds, where the trees of a linear start belong to the first round.
 
-    LightGBM counts each tree of a start as an iteration, so `num_iteration=ranker.best_iteration_` would cut rounds.
+    LightGBM counts each tree of a start as an iteration.
     """
 
     def __init__(self, model: LightGBMBooster, best: int) -> None:
@@ -150,7 +151,8 @@ def _counting_rounds(name: str) -> Any:
     @wraps(method)
     def counted(self: CountingBooster, *args: Any, **options: Any) -> Any:
         call = signature.bind(self, *args, **options)
-        start, first = self.boostrank_model.start_trees, max(0, call.arguments.get("start_iteration", 0))
+        start = self.boostrank_model.start_trees
+        first = max(0, call.arguments.get("start_iteration", 0))
         rounds = call.arguments.get(last)
         if rounds is None:
             rounds = -1 if first else self.best_iteration
@@ -209,8 +211,8 @@ class LightGBM(Backend):
         if "num_threads" in params:
             params["num_threads"] = engine_threads("LightGBM", params["num_threads"])
         if params.get("label_gain") == LINEAR_GAINS:  # larger labels need a longer table
-            largest = min(float(request.rows[0].labels.max()), _MOST_GAINS)
-            params["label_gain"] = [*LINEAR_GAINS, *range(len(LINEAR_GAINS), int(largest) + 1)]
+            largest = int(min(request.rows[0].labels.max(), _MOST_GAINS))
+            params["label_gain"] = list(range(max(len(LINEAR_GAINS), largest + 1)))
         model, start_scores = request.earlier, request.start_scores
         first = 0 if model is None else model.start_trees
         sets = [("training", request.train), *request.valid]

@@ -139,8 +139,11 @@ class XGBoostBooster(Booster):
         return (with_names(body, names) if names else None) or body  # a slice loses the names of categories
 
     def expose(self, best: int) -> Any:
-        whole = best in (0, self.rounds)
-        return CountingBooster(self if whole else self.load(self.to_bytes(best)), best)
+        """Return a `CountingBooster` of the rounds; see `Booster.expose`."""
+        cut = self
+        if best not in (0, self.rounds):
+            cut = self.load(self.to_bytes(best))
+        return CountingBooster(cut, best)
 
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         body = with_even_leaves(self.to_bytes())
@@ -158,9 +161,9 @@ class XGBoostBooster(Booster):
 
 
 class CountingBooster(xgboost.Booster):  # type: ignore[misc]
-    """A booster that counts rounds from the first one after a linear start, whose trees belong to that round.
+    """A booster that counts rounds, where the trees of a linear start belong to the first round.
 
-    If its feature names are generated, it accepts data without names, like a booster trained on an array.
+    If its feature names are generated, it accepts data without names, like one trained on an array.
     """
 
     def __init__(self, model: XGBoostBooster, best: int) -> None:
@@ -173,9 +176,11 @@ class CountingBooster(xgboost.Booster):  # type: ignore[misc]
         return CountingBooster(self.boostrank_model, self._best)
 
     def predict(self, data: Any, **options: Any) -> Any:
+        """Predict like XGBoost, where `iteration_range` counts rounds."""
         return super().predict(data, **self._counted(**options))
 
     def inplace_predict(self, data: Any, **options: Any) -> Any:
+        """Predict like XGBoost, where `iteration_range` counts rounds."""
         return super().inplace_predict(data, **self._counted(**options))
 
     def _counted(self, iteration_range: tuple[int, int] = (0, 0), **options: Any) -> dict[str, Any]:
