@@ -310,10 +310,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """Return `booster_`, under XGBRanker's name."""
         return self.booster_
 
-    def evals_result(self) -> dict[str, dict[str, list[float]]]:
+    def evals_result(self) -> Any:
         """Return `evals_result_`, under XGBRanker's name."""
-        results: dict[str, dict[str, list[float]]] = self.evals_result_
-        return results
+        return self.evals_result_
 
     best_iteration = _of_model("best_iteration", "Best round from 0, as in XGBRanker.", lambda rounds: rounds - 1)
     booster_ = _of_model("booster", "The engine's booster, such as for `shap.TreeExplainer(r.booster_)`.")
