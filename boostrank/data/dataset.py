@@ -596,13 +596,12 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
             f"{what}=<{type(data).__name__}>: expected a RankingDataset or lgb.Dataset; "
             "RankingDataset.from_arrays(X, y, group=sizes) or from_frame(frame, label=..., qid=...) creates one"
         )
-    raw = data.data
+    raw, positions = data.data, getattr(data, "position", None)
     reasons = {
         "has discarded its raw data (create it with free_raw_data=False)": raw is None,
         f"holds a {type(raw).__name__}, which only LightGBM reads": raw is not None and not hasattr(raw, "shape"),
         "has an init_score, which LightGBM does not add to predictions": data.init_score is not None,
-        "has positions of documents, which only LightGBM's lambdarank uses": getattr(data, "position", None)
-        is not None,
+        "has positions, for LightGBM's own lambdarank (docs/guide/clicks.md trains by clicks)": positions is not None,
         "has no labels": data.label is None,
     }
     for reason, holds in reasons.items():

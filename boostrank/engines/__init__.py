@@ -63,10 +63,18 @@ ENGINES = {
 """The registered engines by name."""
 
 
-def of_engine(objective: str) -> bool:
-    """Return True if the name is that of an engine's own objective, such as "lightgbm:lambdarank"."""
-    name, colon, _ = objective.partition(":")
-    return bool(colon) and name in ENGINES and bool(ENGINES[name].native_objectives)
+def of_engine(objective: str) -> tuple[str, str] | None:
+    """Return the engine and the name of an objective of its own, or None for boostrank's.
+
+    The name may contain the engine: "xgboost:rank:ndcg". Without it, lambdarank is boostrank's.
+    """
+    name, _, native = objective.partition(":")
+    if native and name in ENGINES and ENGINES[name].native_objectives:
+        return name, native
+    for name, engine in ENGINES.items():
+        if objective in engine.native_objectives and objective != "lambdarank":
+            return name, objective
+    return None
 
 
 def workers_of(engine: str) -> Any:
@@ -158,7 +166,10 @@ def parse_model(body: bytes) -> Any:
 
 def booster_of(native: Any) -> Booster | None:
     """Wrap a `lightgbm.Booster` or `xgboost.Booster`, or return None for any other type."""
+    exposed: Booster | None = getattr(native, "boostrank_model", None)
+    if exposed is not None:
+        return exposed
     name = type(native).__module__.partition(".")[0]
     engine = get_backend(name) if name in ENGINES else None
-    known = engine is not None and engine.booster_type is not None and isinstance(native, engine.booster_type)
-    return engine.booster(native) if engine is not None and known else None
+    fits = engine is not None and engine.booster_type is not None and isinstance(native, engine.booster_type)
+    return engine.booster(native) if engine is not None and fits else None
