@@ -162,6 +162,9 @@ class Join(QueryIdOptions):
     id: str | None = option(
         "Document name column of a table.", metavar="COLUMN", shown="doc_id, docno, document, sku, ..."
     )
+    missing_tokens: tuple[str, ...] = option(
+        "Word for a missing value in tables, such as NULL or NA.", (), flag="--missing-token", metavar="WORD"
+    )
 
 
 @command("join")
@@ -170,7 +173,7 @@ def join(own: Join) -> None:
 
     \b
     JUDGEMENTS  a table (Quepid's query,docid,rating), lines `4 qid:1 # 7555` and `# qid:1: red shoe`
-                (RankLib, Quepid), or TREC qrels
+                (RankLib, Quepid), TREC qrels, or JSON (OpenSearch, Rated Ranking Evaluator, ranx)
     FEATURES    tables or JSON lines: rows, or responses or hits with a `query`, logged by the plugins
                 of Solr, Elasticsearch or OpenSearch ([features], _ltrlog)
 
@@ -179,8 +182,9 @@ def join(own: Join) -> None:
     """
     from boostrank.data.join import join
 
+    roles = {"label": own.label, "qid": own.qid, "id": own.id}
     given = own.judgements, own.features, own.output
-    found = join(*given, unjudged=own.unjudged, label=own.label, qid=own.qid, id=own.id)
+    found = join(*given, unjudged=own.unjudged, missing_tokens=own.missing_tokens, **roles)
     say(f"{own.output}: {found.documents:,} documents, {found.queries:,} queries")
     unjudged = {"drop": "left out", "zero": "graded 0 in judged queries, otherwise left out"}.get(own.unjudged, "")
     words = {
