@@ -35,7 +35,7 @@ class Evaluate(MeasureOptions, group="Measures"):
 def evaluate(own: Evaluate, reading: FileOptions) -> None:
     """Measure rankers on DATA, with 95% intervals over the queries.
 
-    Each ranker is a model, or a file with scores in the order of DATA, either one per line or a table from `predict`.
+    Each ranker is a model, or a file with one score per line in the order of DATA, or a table from `predict`.
     The first file that is neither of these begins DATA (`-` reads standard input, '*.gz' several files). Other rankers
     are compared with the first one query by query. With several of them, p-values are adjusted by Holm's method for
     each metric.
@@ -78,7 +78,7 @@ def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tupl
     rankers, data = _rankers_and_data(own.files)
     wanted = [Metric.parse(name) for name in own.metrics]
     models = {path: load_ranker(path) for path in rankers}
-    named = any(one is None and "doc_id" in columns_of(path) for path, one in models.items())
+    named = any(one is None and "id" in columns_of(path) for path, one in models.items())
     reader = Reader(reading, own.threads, gain=own.gain, asks=True, names=named or rules.ties == "docno")
     bound, results = None, {}
     for path, dataset in reader.read_for(models, data):

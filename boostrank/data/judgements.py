@@ -18,6 +18,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,10 @@ NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 """Recognised names of columns, as in `boostrank.data.columns.DEFAULTS`."""
 
-_FORMS = {"grade": {4: (0, 2, 3), 3: (0, 1, 2)}, "score": {6: (0, 2, 4), 3: (0, 1, 2)}}
+_FORMS = {
+    "grade": {4: itemgetter(0, 2, 3), 3: itemgetter(0, 1, 2)},
+    "score": {6: itemgetter(0, 2, 4), 3: itemgetter(0, 1, 2)},
+}
 _OF_RANKS = 3  # columns of a run without scores
 _WORDS = {
     "grade": "`query 0 document grade` (TREC), `query document grade`, or `grade qid:ID # document`",
@@ -85,7 +89,7 @@ class DocumentRows:
 
     def add_value(self, qid: Any, name: Any, word: Any, line: int, *, missing: bool = True) -> None:
         """Append a row with the number in a word, which may be missing."""
-        self.add(_as_name(qid), _as_name(name), line)
+        self.add(as_name(qid), as_name(name), line)
         text = str(int(word) if isinstance(word, bool) else word).strip()
         value = number_in(text)
         if value != value and not (missing and _MISSING.fullmatch(text)):
@@ -185,15 +189,15 @@ def read_rows(
 def _cells(line: bytes) -> list[str]:
     """Split a line at tabs, or else at blanks."""
     text = line.decode("utf-8", "backslashreplace")
-    cells = [cell.strip() for cell in text.split("\t")]
+    cells = [cell.strip() for cell in text.split("\t")] if "\t" in text else []
     return cells if len(cells) > 2 and all(cells) else text.split()
 
 
 def _is_list(line: bytes, what: str) -> bool:
     """Return whether the first line of what could be a table has values instead of names."""
     cells = _cells(line)
-    places = _FORMS[what].get(len(cells))
-    numeric = places is not None and bool(NUMBER.fullmatch(cells[places[2]]))
+    form = _FORMS[what].get(len(cells))
+    numeric = form is not None and bool(NUMBER.fullmatch(form(cells)[2]))
     return numeric or bool(re.match(rb"\S+[ \t]+(qid:|[Qq]?0[ \t])", line))
 
 
@@ -205,15 +209,15 @@ def _add_list(rows: DocumentRows) -> None:
             rows.words |= words_in(line)
         if line.startswith(b"#") or not line.strip():
             continue
-        cells, comment = _cells(line), line.partition(b"#")[2]
+        cells = _cells(line)
         if len(cells) > 1 and cells[1].startswith("qid:") and rows.what == "grade":
-            qid, name, word = cells[1][4:], name_in(comment), cells[0]
+            qid, name, word = cells[1][4:], name_in(line.partition(b"#")[2]), cells[0]
         else:
             width = width or len(cells)
             if len(cells) != width or width not in forms:
                 words = f"{shown(line)} must be {_WORDS[rows.what]}, or a table that names its columns"
                 raise FileFormatError(words, file=rows.file, line=number)
-            qid, name, word = (cells[place] for place in forms[width])
+            qid, name, word = forms[width](cells)
         rows.add_value(qid, name, word, number, missing=False)
         if rows.what == "score" and width == _OF_RANKS:
             if not rows.values[-1] >= 0.0 or rows.values[-1] % 1.0:
@@ -265,8 +269,10 @@ def _add_object(rows: DocumentRows, source: Any) -> None:
     rows.values = sign * np.array(rows.values)
 
 
-def _as_name(value: Any) -> str:
+def as_name(value: Any) -> str:
     """Return a query id or a document name as text, which is empty if it is missing."""
+    if isinstance(value, str):
+        return value
     if value is None or value != value:
         return ""
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
@@ -304,14 +310,18 @@ def _value_role(rows: DocumentRows, header: Sequence[str]) -> tuple[str, int]:
     return ("rank", -1) if column_of("score", header, Reading(), NAMES) is None else ("score", 1)
 
 
-def named_batches(rows: DocumentRows, texts: Sequence[str], missing_tokens: Sequence[str] = ()) -> Iterator[Batch]:
+def named_batches(
+    rows: DocumentRows, texts: Sequence[str], missing_tokens: Sequence[str] = (), *, may_be_blank: bool = False
+) -> Iterator[Batch]:
     """Yield the batches of a table whose columns were chosen, after adding their queries and documents to the rows."""
     texts, listed = (*rows.columns.values(), *texts), {"qid": rows.qids, "id": rows.names}
     for batch in batches(rows.file, texts=texts, missing_tokens=missing_tokens):
         rows.by_row = batch.by_row
         for role, names in listed.items():
+            if role not in rows.columns:
+                continue
             names += batch.names(batch.columns.header.index(rows.columns[role])).tolist()
-            if "" in names[len(rows.lines) :]:
+            if not may_be_blank and "" in names[len(rows.lines) :]:
                 row = names.index("", len(rows.lines)) - len(rows.lines)
                 raise batch.refuse(row, f"column {rows.columns[role]!r} is empty")
         rows.lines += (batch.lines + batch.first).tolist()

@@ -94,7 +94,8 @@ def test_runs_are_compared_and_queries_that_are_left_out_are_said(files: Path) -
 
 @pytest.mark.parametrize(("body", "run", "line"), [
     ("1 Q0 a 1 2\n", True, 1), ("1 Q0 a 1 2 t\n1 Q0 b 1 x t\n", True, 2), ("1 Q0 a 1 nan t\n", True, 1),
-    ("1 Q0 a 1 2 t\n\n1 Q0 a 2 1 t\n", True, 3), ("1 0 a\n", False, 1), ("1 0 a 1\n1 0 a 1\n", False, 2), ("", False, 0),
+    ("1 Q0 a 1 2 t\n\n1 Q0 a 2 1 t\n", True, 3), ("1 0 a\n", False, 1), ("1 0 a 1\n1 0 a 1\n", False, 2),
+    ("", False, 0),
 ])  # fmt: skip
 def test_a_line_of_another_form_is_refused_with_its_place(body: str, run: bool, line: int, tmp_path: Path) -> None:
     (tmp_path / "f").write_text(body)
