@@ -266,7 +266,7 @@ def make(own: Make) -> None:
 
 
 class CountClicks(Options):
-    sessions: tuple[str, ...] = argument("SESSIONS...", file="read")
+    sessions: tuple[str, ...] = argument("SESSIONS...", file="data")
     output: str = option("Click log to write; --clicks finds DATA.clicks next to DATA.", short="-o", file="write")
     position: str = option("Column with the document's position in the list, from 1.", "position", metavar="COLUMN")
     clicked: str = option(
@@ -277,7 +277,9 @@ class CountClicks(Options):
     key: str | None = option(
         "Columns that identify a document in both tables, instead of --row.", metavar="COLUMN,...", needs="documents"
     )
-    documents: str | None = option("Table of documents with the columns of --key.", file="read", needs="key")
+    documents: str | None = option(
+        "Table of documents with the columns of --key, or a pattern in quotes.", file="data", needs="key"
+    )
 
 
 @command("count-clicks")

@@ -16,13 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.clicks.log import COLUMNS, MAX_POSITION, MAX_ROWS, ClickLog, checked_counts, some_documents
-from boostrank.core.errors import DataError, FileFormatError, InputError, ParameterError
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError, ParameterError, warn_user
+from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array, as_numbers
-from boostrank.data.columns import DEFAULTS
+from boostrank.data.columns import DEFAULTS, column_of
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.judgements import NAMES
+from boostrank.data.source import Reading, expand
 from boostrank.data.tables import Batch, arrow, batches, header_of
 
-_BETWEEN = "\x1f"
+_BETWEEN, _ROLES = "\x1f", ("qid", "id")
 _MANY = 1 << 20
 
 
@@ -56,23 +59,25 @@ def count_clicks(
     """Count impressions and clicks of each document at each position, in one pass over session logs of any size.
 
     Args:
-        sessions: CSV, TSV (plain or compressed), Parquet or Arrow files, one row per impression.
+        sessions: CSV, TSV (plain or compressed), Parquet or Arrow files or patterns, one row per impression.
         position: column with the position at which the document was shown, starting at 1.
         clicked: column with 1 or true if the row was clicked, else 0 or false; with `impressions`, a number of clicks.
         impressions: column with the number of impressions in a row; None counts one impression per row.
         row: column with the document's row in the data, starting at 1; ignored if `keys` are passed.
-        keys: columns that identify the document, both in the log and in `documents`.
-        documents: the document table, which is required with `keys`.
+        keys: columns that identify the document, both in the log and in `documents`. A table may name its query and its
+            document otherwise, as `data join` does (qid and doc_id).
+        documents: the document table, or a pattern of its files, which is required with `keys`. Impressions of other
+            documents are left out, with a warning.
 
     Raises:
-        FileFormatError: a value is invalid (the message contains file and row), or a document is missing or repeated.
+        FileFormatError: a value is invalid (the message contains file and row), or a document is repeated.
         InputError: `keys` are passed without `documents`.
     """
     if keys and documents is None:
         raise InputError(f"the columns {', '.join(keys)} identify documents; pass the table with them as documents")
     index = None if documents is None or not keys else _index_of(documents, keys)
     count = None if index is None else len(index)
-    return _counted(sessions, (position, impressions or "", clicked), row, count, tuple(keys), index)
+    return _counted(expand(sessions), (position, impressions or "", clicked), row, count, tuple(keys), index)
 
 
 def _counted(
@@ -90,20 +95,23 @@ def _counted(
         row: column with document rows, starting at 1; ignored with `keys`, whose values are looked up in `index`.
         n_documents: number of documents; None means the largest row.
     """
-    pa, (position, impressions, clicked) = arrow(), columns
+    pa, (position, impressions, clicked), lacking = arrow(), columns, _Lacking(index)
     numbers = (*(columns if impressions else (position,)), *(() if keys else (row,)))
     waiting = [pa.table({name: pa.array([], pa.int64()) for name in ("row", "position", "shown", "clicked")})]
     for path in paths:
-        for batch in batches(path, numbers=numbers, texts=keys, truths=() if impressions else (clicked,)):
-            rows = _documents(batch, keys, index) if keys else batch.whole(row, 1, n_documents or MAX_ROWS)
+        own_keys = _keys_in(path, keys) if keys else ()
+        for batch in batches(path, numbers=numbers, texts=own_keys, truths=() if impressions else (clicked,)):
+            rows = lacking.rows(batch, own_keys) if keys else batch.whole(row, 1, n_documents or MAX_ROWS)
             if impressions:
                 counts = checked_counts(batch.number, columns, batch.refuse)
             else:
                 counts = batch.whole(position, 1, MAX_POSITION), np.ones(len(batch), np.int64), batch.truth(clicked)
-            waiting.append(_summed(pa.table([rows, *counts], waiting[0].column_names)))
+            there = rows > 0
+            waiting.append(_summed(pa.table([rows[there], *(one[there] for one in counts)], waiting[0].column_names)))
             # Merge the sums of batches once they are twice as large, so that memory contains little more than entries.
             if sum(map(len, waiting[1:])) > len(waiting[0]) + _MANY:
                 waiting = [_summed(pa.concat_tables(waiting))]
+    lacking.check()
     rows, positions, shown, clicks = (column.to_numpy() for column in pa.concat_tables(waiting).columns)
     count = int(rows.max(initial=0)) if n_documents is None else n_documents
     return ClickLog(rows - 1, positions, shown, clicks, count)
@@ -115,10 +123,25 @@ def _summed(table: Any) -> Any:
     return found.select(["row", "position", "shown_sum", "clicked_sum"]).rename_columns(table.column_names)
 
 
+def _keys_in(path: Any, keys: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a table with the keys: their own names, or else another name of a query or a document."""
+    header, roles = header_of(path), {key: role for role in _ROLES for key in keys if _column(role, [key])}
+    left = [role for role in _ROLES if role not in roles.values()]
+    unknown = [key for key in keys if key not in roles]
+    roles |= dict(zip(unknown, left[-len(unknown) :], strict=False))
+    others = {key: _column(roles[key], header) for key in keys if key not in header and key in roles}
+    return tuple(others.get(key) or key for key in keys)
+
+
+def _column(role: str, header: Sequence[str]) -> str | None:
+    return column_of(role, header, Reading(), NAMES)
+
+
 def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
-    """Return the keys of the documents in a table, as an Arrow text array."""
+    """Return the keys of the documents in a table, or in the files of a pattern, as an Arrow text array."""
     pa, pc = arrow(), arrow(".compute")
-    parts = [_joined(batch, keys) for batch in batches(path, texts=tuple(keys))]
+    files = [(one, _keys_in(one, keys)) for one in expand(path)]
+    parts = [_joined(batch, own) for one, own in files for batch in batches(one, texts=own)]
     index = pa.chunked_array(parts or [pa.array([], pa.string())]).combine_chunks()
     if pc.count_distinct(index).as_py() != len(index):
         name = next(one["values"] for one in pc.value_counts(index).to_pylist() if one["counts"] > 1)
@@ -127,15 +150,35 @@ def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
     return index
 
 
-def _documents(batch: Batch, keys: Sequence[str], index: Any) -> Int64Array:
-    """Return the document row of each impression, starting at 1."""
-    pc, texts = arrow(".compute"), _joined(batch, keys)
-    found = pc.fill_null(pc.index_in(texts, index, skip_nulls=True), -1).to_numpy(zero_copy_only=False)
-    missing = np.flatnonzero(found < 0)
-    if missing.size:
-        row = int(missing[0])
-        raise batch.refuse(row, f"the data have no document {_shown(texts[row].as_py())}")
-    return np.asarray(found + 1, np.int64)
+class _Lacking:
+    """Impressions of documents that are not in the table of documents."""
+
+    def __init__(self, index: Any) -> None:
+        self.index, self.all, self.lacking, self.first = index, 0, 0, ""
+
+    def rows(self, batch: Batch, keys: Sequence[str]) -> Int64Array:
+        """Return the document row of each impression, starting at 1, or 0 if the table lacks the document."""
+        pc, texts = arrow(".compute"), _joined(batch, keys)
+        rows = pc.fill_null(pc.index_in(texts, self.index, skip_nulls=True), -1).to_numpy(zero_copy_only=False) + 1
+        missing = np.flatnonzero(rows == 0)
+        if texts.null_count:
+            row = int(np.argmax(np.asarray(texts.is_null())))
+            raise batch.refuse(row, f"the impression has no {' or '.join(keys)}; leave the row out")
+        if missing.size and not self.first:
+            self.first = str(batch.refuse(int(missing[0]), _shown(texts[int(missing[0])].as_py())))
+        self.all, self.lacking = self.all + rows.size, self.lacking + missing.size
+        return np.asarray(rows, np.int64)
+
+    def check(self) -> None:
+        """Warn about the impressions of other documents, or raise an error if there are no others."""
+        if not self.lacking:
+            return
+        if self.lacking == self.all:
+            known = _shown(self.index[0].as_py()) if len(self.index) else "no row"
+            words = f"the table has none of the documents in the log: it has {known}; the log has {self.first}"
+            raise DataError(f"{words}; write their names alike, or name other columns with --key")
+        share = f"{count_of(self.lacking, 'row')} of {self.all:,} in the log"
+        warn_user(f"{share} show documents that the table lacks, and are left out; first: {self.first}", DataWarning)
 
 
 def _shown(key: str | None) -> str:
