@@ -189,7 +189,8 @@ def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threa
 def columns_of(path: str) -> Mapping[str, str]:
     """Return the columns `qid`, `id` and `score` of a score table, as far as it has them. Other files have none."""
     names, roles = _columns(path)
-    return roles if "score" in roles and set(names) <= {*roles.values(), "rank"} else {}
+    others = [name for name in names if name not in (*roles.values(), "rank", "__index_level_0__")]  # pandas' index
+    return roles if "score" in roles and not others else {}
 
 
 def _columns(path: str) -> tuple[Sequence[str], dict[str, str]]:
