@@ -182,9 +182,8 @@ def join(own: Join) -> None:
     """
     from boostrank.data.join import join
 
-    roles = {"label": own.label, "qid": own.qid, "id": own.id}
-    given = own.judgements, own.features, own.output
-    found = join(*given, unjudged=own.unjudged, missing_tokens=own.missing_tokens, **roles)
+    given, tokens = (own.judgements, own.features, own.output), own.missing_tokens
+    found = join(*given, unjudged=own.unjudged, label=own.label, qid=own.qid, id=own.id, missing_tokens=tokens)
     say(f"{own.output}: {found.documents:,} documents, {found.queries:,} queries")
     unjudged = {"drop": "left out", "zero": "graded 0 in judged queries, otherwise left out"}.get(own.unjudged, "")
     words = {

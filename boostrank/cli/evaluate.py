@@ -92,12 +92,12 @@ def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tupl
 def _of_runs(own: Evaluate, qrels: str, rules: Conventions) -> tuple[dict[str, Results], None]:
     """Return each run file's results."""
     from boostrank.data.judgements import values_by_query
-    from boostrank.model.trec import measure_run
+    from boostrank.model.trec import evaluate_run
 
     judged, results = values_by_query(qrels), {}
     for path in own.files:
         run = values_by_query(readable(path), run=True)
-        results[path] = measure_run(own.metrics, run, judged, rules, own.threads)
+        results[path] = evaluate_run(own.metrics, run, judged, rules, own.threads)
         missing, more = len(judged.keys() - run.keys()), len(run.keys() - judged.keys())
         if missing or more:
             say(

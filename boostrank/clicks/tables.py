@@ -6,6 +6,7 @@ column are one document, with the features of the first row. Without a document 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -22,7 +23,7 @@ from boostrank.core.types import Int64Array, as_numbers
 from boostrank.data.columns import DEFAULTS, column_of
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.judgements import NAMES
-from boostrank.data.source import Reading, expand
+from boostrank.data.source import Reading, matching
 from boostrank.data.tables import Batch, arrow, batches, header_of
 
 _BETWEEN, _ROLES = "\x1f", ("qid", "id")
@@ -77,7 +78,8 @@ def count_clicks(
         raise InputError(f"the columns {', '.join(keys)} identify documents; pass the table with them as documents")
     index = None if documents is None or not keys else _index_of(documents, keys)
     count = None if index is None else len(index)
-    return _counted(expand(sessions), (position, impressions or "", clicked), row, count, tuple(keys), index)
+    files = [file for one in sessions for file in matching(os.fspath(one))]
+    return _counted(files, (position, impressions or "", clicked), row, count, tuple(keys), index)
 
 
 def _counted(
@@ -95,13 +97,18 @@ def _counted(
         row: column with document rows, starting at 1; ignored with `keys`, whose values are looked up in `index`.
         n_documents: number of documents; None means the largest row.
     """
-    pa, (position, impressions, clicked), lacking = arrow(), columns, _Lacking(index)
+    pa, (position, impressions, clicked) = arrow(), columns
+    n_rows, lacking, first = 0, 0, ""
     numbers = (*(columns if impressions else (position,)), *(() if keys else (row,)))
     waiting = [pa.table({name: pa.array([], pa.int64()) for name in ("row", "position", "shown", "clicked")})]
     for path in paths:
         own_keys = _keys_in(path, keys) if keys else ()
         for batch in batches(path, numbers=numbers, texts=own_keys, truths=() if impressions else (clicked,)):
-            rows = lacking.rows(batch, own_keys) if keys else batch.whole(row, 1, n_documents or MAX_ROWS)
+            if keys:
+                rows, lost = _documents(batch, own_keys, index)
+                n_rows, lacking, first = n_rows + rows.size, lacking + int((rows == 0).sum()), first or lost
+            else:
+                rows = batch.whole(row, 1, n_documents or MAX_ROWS)
             if impressions:
                 counts = checked_counts(batch.number, columns, batch.refuse)
             else:
@@ -111,7 +118,8 @@ def _counted(
             # Merge the sums of batches once they are twice as large, so that memory contains little more than entries.
             if sum(map(len, waiting[1:])) > len(waiting[0]) + _MANY:
                 waiting = [_summed(pa.concat_tables(waiting))]
-    lacking.check()
+    if lacking:
+        _say_lacking(lacking, n_rows, first, index)
     rows, positions, shown, clicks = (column.to_numpy() for column in pa.concat_tables(waiting).columns)
     count = int(rows.max(initial=0)) if n_documents is None else n_documents
     return ClickLog(rows - 1, positions, shown, clicks, count)
@@ -123,7 +131,7 @@ def _summed(table: Any) -> Any:
     return found.select(["row", "position", "shown_sum", "clicked_sum"]).rename_columns(table.column_names)
 
 
-def _keys_in(path: Any, keys: Sequence[str]) -> tuple[str, ...]:
+def _keys_in(path: str | PathLike[str], keys: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of a table with the keys: their own names, or else another name of a query or a document."""
     header, roles = header_of(path), {key: role for role in _ROLES for key in keys if _column(role, [key])}
     left = [role for role in _ROLES if role not in roles.values()]
@@ -140,8 +148,10 @@ def _column(role: str, header: Sequence[str]) -> str | None:
 def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
     """Return the keys of the documents in a table, or in the files of a pattern, as an Arrow text array."""
     pa, pc = arrow(), arrow(".compute")
-    files = [(one, _keys_in(one, keys)) for one in expand(path)]
-    parts = [_joined(batch, own) for one, own in files for batch in batches(one, texts=own)]
+    parts = []
+    for file in matching(os.fspath(path)):
+        own_keys = _keys_in(file, keys)
+        parts += [_joined(batch, own_keys) for batch in batches(file, texts=own_keys)]
     index = pa.chunked_array(parts or [pa.array([], pa.string())]).combine_chunks()
     if pc.count_distinct(index).as_py() != len(index):
         name = next(one["values"] for one in pc.value_counts(index).to_pylist() if one["counts"] > 1)
@@ -150,35 +160,25 @@ def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
     return index
 
 
-class _Lacking:
-    """Impressions of documents that are not in the table of documents."""
+def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Array, str]:
+    """Return the document row of each impression, from 1, or 0 if the index lacks it, and the place of the first 0."""
+    pc, texts = arrow(".compute"), _joined(batch, keys)
+    if texts.null_count:
+        row = int(np.argmax(np.asarray(texts.is_null())))
+        raise batch.refuse(row, f"the impression has no {' or '.join(keys)}; leave the row out")
+    rows = pc.fill_null(pc.index_in(texts, index), -1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+    lacking = np.flatnonzero(rows == 0)[:1].tolist()
+    return rows, "".join(str(batch.refuse(row, _shown(texts[row].as_py()))) for row in lacking)
 
-    def __init__(self, index: Any) -> None:
-        self.index, self.all, self.lacking, self.first = index, 0, 0, ""
 
-    def rows(self, batch: Batch, keys: Sequence[str]) -> Int64Array:
-        """Return the document row of each impression, starting at 1, or 0 if the table lacks the document."""
-        pc, texts = arrow(".compute"), _joined(batch, keys)
-        rows = pc.fill_null(pc.index_in(texts, self.index, skip_nulls=True), -1).to_numpy(zero_copy_only=False) + 1
-        missing = np.flatnonzero(rows == 0)
-        if texts.null_count:
-            row = int(np.argmax(np.asarray(texts.is_null())))
-            raise batch.refuse(row, f"the impression has no {' or '.join(keys)}; leave the row out")
-        if missing.size and not self.first:
-            self.first = str(batch.refuse(int(missing[0]), _shown(texts[int(missing[0])].as_py())))
-        self.all, self.lacking = self.all + rows.size, self.lacking + missing.size
-        return np.asarray(rows, np.int64)
-
-    def check(self) -> None:
-        """Warn about the impressions of other documents, or raise an error if there are no others."""
-        if not self.lacking:
-            return
-        if self.lacking == self.all:
-            known = _shown(self.index[0].as_py()) if len(self.index) else "no row"
-            words = f"the table has none of the documents in the log: it has {known}; the log has {self.first}"
-            raise DataError(f"{words}; write their names alike, or name other columns with --key")
-        share = f"{count_of(self.lacking, 'row')} of {self.all:,} in the log"
-        warn_user(f"{share} show documents that the table lacks, and are left out; first: {self.first}", DataWarning)
+def _say_lacking(lacking: int, rows: int, first: str, index: Any) -> None:
+    """Warn about impressions of documents that are not in the index, or raise an error if all are."""
+    if lacking == rows:
+        known = _shown(index[0].as_py()) if len(index) else "no row"
+        words = f"the table has none of the documents in the log: it has {known}; the log has {first}"
+        raise DataError(f"{words}; write their names alike, or name other columns with --key")
+    share = f"{count_of(lacking, 'row')} of {rows:,} in the log"
+    warn_user(f"{share} show documents that the table lacks, and are left out; first: {first}", DataWarning)
 
 
 def _shown(key: str | None) -> str:

@@ -18,9 +18,9 @@ from boostrank.core.text import PLAIN_DIGITS, WRITTEN, number_in
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.columns import DEFAULTS, choose_columns
 from boostrank.data.json_judgements import json_of
-from boostrank.data.judgements import DocumentRows, choose, named_batches, place_of, read_rows
+from boostrank.data.judgements import DocumentRows, choose, place_of, read_rows
 from boostrank.data.source import Reading, expand
-from boostrank.data.tables import arrow, header_of
+from boostrank.data.tables import arrow, batches, header_of
 from boostrank.data.text.files import STAND_INS, lines_of
 
 UNJUDGED = ("drop", "zero", "stop")
@@ -205,10 +205,10 @@ def _of_table(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
     rows, header = DocumentRows(path), header_of(path)
     choose(rows, header, roles)
     others = {name: place for place, name in enumerate(header) if name not in rows.columns.values()}
-    parts = [
-        arrow().table({name: batch.sound(place) for name, place in others.items()})
-        for batch in named_batches(rows, header, missing_tokens)
-    ]
+    parts = []
+    for batch in batches(path, texts=header, missing_tokens=missing_tokens):
+        rows.add_names(batch, required=True)
+        parts.append(arrow().table({name: batch.sound(place) for name, place in others.items()}))
     if not parts:
         raise FileFormatError("no rows", file=path)
     rows.table = arrow().concat_tables(parts)

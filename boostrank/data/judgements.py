@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
@@ -25,13 +25,12 @@ import numpy as np
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError, warn_user
 from boostrank.core.text import NUMBER, count_of, no_number, number_in
-from boostrank.core.types import Float64Array
 from boostrank.data.blocks import Fault
 from boostrank.data.columns import DEFAULTS, column_of
 from boostrank.data.json_judgements import entries_of, json_of
 from boostrank.data.options import name_in, words_in
 from boostrank.data.source import Reading, format_of
-from boostrank.data.tables import Batch, batches, header_of, is_number
+from boostrank.data.tables import Batch, batches, header_of
 from boostrank.data.text.files import lines_of, shown
 
 NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -54,6 +53,10 @@ _WORDS = {
 }
 _MISSING = re.compile(r"([+-]?nan|<NA>|None)?", re.IGNORECASE)
 _LARGEST = 2**31
+
+
+class Values(dict[str, dict[str, float]]):
+    """Score or grade of each document, by query and document."""
 
 
 @dataclass
@@ -99,6 +102,17 @@ class DocumentRows:
         if not self.qids[-1].strip() or not self.names[-1].strip():
             raise self.refuse(-1, "the query or the document has no name; write both")
 
+    def add_names(self, batch: Batch, *, required: bool = False) -> None:
+        """Append the names in a table, without values."""
+        self.by_row = batch.by_row
+        for role, names in (("qid", self.qids), ("id", self.names)):
+            if role in self.columns:
+                names += batch.names(batch.columns.header.index(self.columns[role])).tolist()
+                if required and "" in names[len(self.lines) :]:
+                    row = names.index("", len(self.lines)) - len(self.lines)
+                    raise batch.refuse(row, f"column {self.columns[role]!r} is empty")
+        self.lines += (batch.lines + batch.first).tolist()
+
     def take(self, rows: Sequence[int]) -> None:
         """Keep some of the rows."""
         self.qids, self.names, self.lines = ([one[i] for i in rows] for one in (self.qids, self.names, self.lines))
@@ -122,7 +136,7 @@ def place_of(parts: Sequence[DocumentRows], *row: int) -> str:
     return ""
 
 
-def values_by_query(source: Any, *, run: bool = False) -> dict[str, dict[str, float]]:
+def values_by_query(source: Any, *, run: bool = False) -> Values:
     """Return the grade (or the score in a run) of each document by query. Documents without a grade are left out.
 
     Args:
@@ -131,7 +145,9 @@ def values_by_query(source: Any, *, run: bool = False) -> dict[str, dict[str, fl
     Raises:
         FileFormatError: the source cannot be read, or lists a document twice. The message has the line.
     """
-    rows, found = read_rows(source, run=run), dict[str, dict[str, float]]()
+    if isinstance(source, Values):
+        return source
+    rows, found = read_rows(source, run=run), Values()
     for row, (qid, name, value) in enumerate(zip(rows.qids, rows.names, rows.values.tolist(), strict=True)):
         of_query = found.setdefault(qid, {})
         if name in of_query:
@@ -310,40 +326,15 @@ def _value_role(rows: DocumentRows, header: Sequence[str]) -> tuple[str, int]:
     return ("rank", -1) if column_of("score", header, Reading(), NAMES) is None else ("score", 1)
 
 
-def named_batches(
-    rows: DocumentRows, texts: Sequence[str], missing_tokens: Sequence[str] = (), *, may_be_blank: bool = False
-) -> Iterator[Batch]:
-    """Yield the batches of a table whose columns were chosen, after adding their queries and documents to the rows."""
-    texts, listed = (*rows.columns.values(), *texts), {"qid": rows.qids, "id": rows.names}
-    for batch in batches(rows.file, texts=texts, missing_tokens=missing_tokens):
-        rows.by_row = batch.by_row
-        for role, names in listed.items():
-            if role not in rows.columns:
-                continue
-            names += batch.names(batch.columns.header.index(rows.columns[role])).tolist()
-            if not may_be_blank and "" in names[len(rows.lines) :]:
-                row = names.index("", len(rows.lines)) - len(rows.lines)
-                raise batch.refuse(row, f"column {rows.columns[role]!r} is empty")
-        rows.lines += (batch.lines + batch.first).tolist()
-        yield batch
-
-
 def _add_table(rows: DocumentRows, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> None:
     """Add the rows of a table with names of columns."""
     header = header_of(rows.file)
     role, sign = _value_role(rows, header)
     choose(rows, header, roles, role)
-    for batch in named_batches(rows, (), missing_tokens):
-        rows.values.extend((sign * values_in(batch, rows.columns[role], rows.what)).tolist())
-
-
-def values_in(batch: Batch, name: str, what: str) -> Float64Array:
-    """Return a column of numbers, or of text with numbers, as float64[n] with NaN for missing values."""
-    if is_number(batch.decoded(batch.columns.header.index(name)).type):
-        return batch.number(name)
-    words = [word or "" for word in batch.text(name).to_pylist()]
-    for row, word in enumerate(words):
-        if not _MISSING.fullmatch(word) and number_in(word) != number_in(word):
-            remedy = "write a number, or leave the cell empty"
-            raise batch.refuse(row, f"the {what} in column {name!r}, {no_number(word, remedy)}")
-    return np.array([number_in(word) for word in words], np.float64)
+    for batch in batches(rows.file, texts=tuple(rows.columns.values()), missing_tokens=missing_tokens):
+        rows.by_row = batch.by_row
+        words = batch.text(rows.columns[role]).to_pylist()
+        names = (batch.names(header.index(rows.columns[role])).tolist() for role in ("qid", "id"))
+        for qid, name, word, line in zip(*names, words, (batch.lines + batch.first).tolist(), strict=True):
+            rows.add_value(qid, name, word, line)
+    rows.values = sign * np.array(rows.values)

@@ -14,7 +14,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,8 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array, as_numb
 from boostrank.data.assemble import Named, pieces_of_files
 from boostrank.data.columns import column_of
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.frames import as_frame, names_of, values_of
-from boostrank.data.judgements import NAMES, DocumentRows, as_name, named_batches
+from boostrank.data.frames import as_frame, names_of
+from boostrank.data.judgements import NAMES, DocumentRows, read_rows
 from boostrank.data.source import Reading, format_by_name
 from boostrank.data.tables import arrow, batches, header_of
 from boostrank.data.text.writer import score_text
@@ -41,7 +41,6 @@ _ODD = np.array([np.nan, 0.0, -0.0, 1e-36, -1e-36, 2e-35, 1e-40, -3.4e38, 3.4e38
 _HEAD = 1024
 _COLUMNS = ("qid", "doc_id", "score")
 _JSON_LINES = (".jsonl", ".ndjson")
-_Key = tuple[str, ...]
 
 
 def scores_of_files(
@@ -174,7 +173,7 @@ def holds_ranker(path: str) -> bool:
     head = _beginning(path)
     first, _, more = head.partition(b"\n")
     word = first.strip().decode("latin-1")
-    scores = bool(NUMBER.fullmatch(word) or word.lower() in ("nan", "inf", "-inf"))
+    scores = bool(NUMBER.fullmatch(word) or WRITTEN.fullmatch(word) or word.lower() in ("nan", "inf", "-inf"))
     plain = scores and (bool(more) or len(head) < _HEAD)
     return not head or plain or any(one.recognises(head) for one in formats()) or bool(columns_of(path))
 
@@ -230,7 +229,9 @@ def read_scores(path: str, data: RankingDataset) -> Float64Array:
     return _matched(DocumentRows(path, lines=list(range(1, len(lines) + 1))), [line.strip() for line in lines], data)[0]
 
 
-def read_logged(path: str, data: RankingDataset) -> tuple[Float64Array, Float64Array]:
+def read_logged(
+    path: str, data: RankingDataset, column: str | None = None, more: Sequence[str] = ()
+) -> tuple[Float64Array, Float64Array]:
     """Read scores another program logged, float64[N] in input order, and half a unit of each last digit.
 
     Numbers that all have the same number of decimals were rounded to that number. Otherwise, the longest number gives
@@ -239,15 +240,20 @@ def read_logged(path: str, data: RankingDataset) -> tuple[Float64Array, Float64A
     Args:
         path: a table or JSON lines with a score, or lines with one score or several columns, of which "score", or else
             the last column, is used. Rows that name a query and a document may have any order.
+        column: column with the scores if `path` and `more` are the files of `data`.
 
     Raises:
         FileFormatError: a row has no finite score, or the rows are not those of the data. The message has the line.
     """
-    rows, words, roles = DocumentRows(path), list[str](), _columns(path)[1]
-    if "score" in roles and not path.lower().endswith(_JSON_LINES):
-        rows.columns = roles
-        for batch in named_batches(rows, (), may_be_blank=True):
-            words += [word or "" for word in batch.text(roles["score"]).to_pylist()]
+    rows, words = DocumentRows(path), list[str]()
+    rows.columns = _columns(path)[1] if column is None else {"score": column}
+    if "score" in rows.columns and not path.lower().endswith(_JSON_LINES):
+        for file in (path, *more):
+            for batch in batches(file, texts=tuple(rows.columns.values())):
+                rows.add_names(batch)
+                some = [word or "" for word in batch.text(rows.columns["score"]).to_pylist()]
+                _check_numbers(some, batch.refuse)
+                words += some
     else:
         for number, cells in _records(rows):
             rows.lines.append(number)
@@ -257,30 +263,20 @@ def read_logged(path: str, data: RankingDataset) -> tuple[Float64Array, Float64A
     return _with_precision(*_matched(rows, words, data))
 
 
-def read_logged_column(paths: Sequence[str], column: str, data: RankingDataset) -> tuple[Float64Array, Float64Array]:
-    """Read logged scores from a column of the table of `data`, like `read_logged`."""
-    words: list[str] = []
-    for path in paths:
-        for batch in batches(path, texts=(column,)):
-            some = [(word or "").strip() for word in batch.text(column).to_pylist()]
-            bad = next((i for i, word in enumerate(some) if math.isnan(number_in(word))), None)
-            if bad is not None:
-                raise batch.refuse(bad, f"in column {column!r}, {no_number(some[bad])}")
-            words += some
-    rows = DocumentRows(paths[0], lines=list(range(1, len(words) + 1)))
-    return _with_precision(*_matched(rows, words, data))
-
-
 def as_scores(given: Any, data: RankingDataset, what: str) -> Float64Array:
     """Return scores, float64[N], in input order, from an array, or from a frame that names queries and documents."""
-    frame = as_frame(given)
-    roles = {} if frame is None else _roles_in(names_of(frame))
-    if "score" not in roles or len(roles) < 2:
+    frame = as_frame(given) if hasattr(type(given), "columns") else None
+    if frame is None or len(_roles_in(names_of(frame))) < len(_COLUMNS):
         return as_numbers(given, what)
-    rows = DocumentRows(what, by_row=True, columns=roles, lines=list(range(1, len(frame) + 1)))
-    columns = {role: values_of(frame, names_of(frame).index(name)).tolist() for role, name in roles.items()}
-    rows.qids, rows.names = ([as_name(one) for one in columns.get(role, ())] for role in ("qid", "id"))
-    return _matched(rows, list(map(str, columns["score"])), data)[0]
+    rows = read_rows(given, run=True)
+    rows.file = what
+    return _matched(rows, list(map(repr, rows.values.tolist())), data)[0]
+
+
+def _check_numbers(words: Sequence[str], refuse: Callable[[int, str], Exception]) -> None:
+    for row, word in enumerate(words):
+        if math.isnan(number_in(word)):
+            raise refuse(row, no_number(word) if word else "the row has no score; write one in each line")
 
 
 def _matched(rows: DocumentRows, words: list[str], data: RankingDataset) -> tuple[Float64Array, list[str]]:
@@ -289,56 +285,58 @@ def _matched(rows: DocumentRows, words: list[str], data: RankingDataset) -> tupl
     Rows that name documents are matched by name if no two rows of the data have the same names. Otherwise, row i is
     that of the data, and must have the same names.
     """
-    for row, word in enumerate(words):
-        if math.isnan(number_in(word)):
-            raise rows.refuse(row, no_number(word) if word else "the row has no score; write one in each line")
-    # Compare the names that both have. A column `id` may number the rows, and `query` may have the words.
-    names, kinds, columns = data.document_names, list[str](), list[tuple[Sequence[str], Sequence[str]]]()
-    of_data = {"qid": data.queries.row_ids(), "id": None if names is None or not any(names.tolist()) else names}
-    for role, own_names in (("qid", rows.qids), ("id", rows.names)):
-        if of_data[role] is not None and len(own_names) == len(words):
-            names = list(map(str, data.in_input_order(np.array(of_data[role], object))))
-            if rows.columns.get(role) not in ("id", "query") or set(names) & set(own_names):
-                kinds.append({"qid": "query", "id": "document"}[role])
-                columns.append((own_names, names))
-    own, known = ([*zip(*(pair[i] for pair in columns), strict=True)] for i in (0, 1))
-    if "document" in kinds and len(set(known)) == len(known):
-        order = _order(rows, own, known, kinds)
+    _check_numbers(words, rows.refuse)
+    # Compare the names that both the rows and the data have.
+    documents = _phrases("document", rows, "id", rows.names, data, data.document_names)
+    queries = _phrases("query", rows, "qid", rows.qids, data, data.queries.row_ids())
+    pairs = [pair for pair in (documents, queries) if pair is not None]
+    own = [" of ".join(names) for names in zip(*(pair[0] for pair in pairs), strict=True)]
+    known = [" of ".join(names) for names in zip(*(pair[1] for pair in pairs), strict=True)]
+    order: Sequence[int] = range(len(words))
+    if documents and len(set(known)) == len(known):
+        order = _order(rows, own, known)
     elif len(words) != data.n_documents:
         raise FileFormatError(f"{len(words):,} scores, but the data has {data.n_documents:,} rows", file=rows.file)
     else:
-        order = range(len(words))
-        row = next((i for i, (one, other) in enumerate(zip(own, known, strict=True)) if one != other), None)
-        if row is not None:
-            what = (
-                f"the score is for {_shown(own[row], kinds)}, but data row {row + 1:,} is {_shown(known[row], kinds)}"
-            )
+        row = next((i for i, (one, other) in enumerate(zip(own, known, strict=True)) if one != other), -1)
+        if row >= 0:
+            what = f"the score is for {own[row]}, but data row {row + 1:,} is {known[row]}"
             raise rows.refuse(row, f"{what}: write the scores in the order of the data")
     words = [words[i] for i in order]
     return np.array(words, np.float64), words
 
 
-def _order(rows: DocumentRows, own: Sequence[_Key], known: Sequence[_Key], kinds: Sequence[str]) -> Sequence[int]:
-    """Return the row of each of the `known` names, and warn about rows of other documents."""
-    at: dict[_Key, int] = {}
-    for row, key in enumerate(own):
-        if at.setdefault(key, row) != row:
-            raise rows.refuse(row, f"{_shown(key, kinds)} has two scores; keep one of the lines")
-    missing = [key for key in known if key not in at]
+def _phrases(
+    kind: str, rows: DocumentRows, role: str, own: list[str], data: RankingDataset, ids: Any
+) -> tuple[list[str], list[str]] | None:
+    """Return the names of the rows and of the data in phrases, or None if one of them has none.
+
+    A column `id` may number the rows, and `query` may have the words: they are names if any is in the data.
+    """
+    if ids is None or not own or len(own) != len(rows.lines):
+        return None
+    known = list(map(str, data.in_input_order(np.asarray(ids, object)).tolist()))
+    if not any(known) or (rows.columns.get(role) in ("id", "query") and not set(known) & set(own)):
+        return None
+    return [f"{kind} {name!r}" for name in own], [f"{kind} {name!r}" for name in known]
+
+
+def _order(rows: DocumentRows, own: Sequence[str], known: Sequence[str]) -> Sequence[int]:
+    """Return the row of each of the `known` documents, and warn about rows of others."""
+    at: dict[str, int] = {}
+    for row, name in enumerate(own):
+        if at.setdefault(name, row) != row:
+            raise rows.refuse(row, f"{name} has two scores; keep one of the lines")
+    missing = [name for name in known if name not in at]
     if missing:
-        what = f"{len(missing):,} of {count_of(len(known), 'document')} of the data have no score"
-        names = f"first: {_shown(missing[0], kinds)}; the scores begin with {_shown(own[0], kinds)}"
-        raise FileFormatError(f"{what}; {names}", file=rows.file)
-    extra = at.keys() - set(known)
-    if extra:
-        row = min(at[key] for key in extra)
-        what = f"{count_of(len(extra), 'score')} of documents that the data lack left out"
-        warn_user(f"{what}; first: {rows.refuse(row, _shown(own[row], kinds))}", DataWarning)
-    return [at[key] for key in known]
-
-
-def _shown(key: _Key, kinds: Sequence[str]) -> str:
-    return " of ".join(f"{kind} {name!r}" for kind, name in reversed(list(zip(kinds, key, strict=True))))
+        words = f"{len(missing):,} of {count_of(len(known), 'document')} of the data have no score; first: {missing[0]}"
+        raise FileFormatError(f"{words}; the scores begin with {own[0]}", file=rows.file)
+    of_data = set(known)
+    others = [row for name, row in at.items() if name not in of_data]
+    if others:
+        words = f"{count_of(len(others), 'score')} of documents that the data lack left out"
+        warn_user(f"{words}; first: {rows.refuse(others[0], own[others[0]])}", DataWarning)
+    return [at[name] for name in known]
 
 
 def _with_precision(scores: Float64Array, words: Sequence[str]) -> tuple[Float64Array, Float64Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import groupby
@@ -15,12 +15,10 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, InputError, MissingDependency, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.data.judgements import values_by_query
+from boostrank.data.judgements import Values, values_by_query
 from boostrank.metric import BoundMetrics, Metric, MetricResult
 
 RUN = "query Q0 document rank score tag"
-Values = Mapping[str, Mapping[str, float]]
-"""Score or grade of each document, by query and document."""
 
 
 def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
@@ -78,13 +76,7 @@ def evaluate_run(
         MissingDependency: if boostrank does not have a metric and ir-measures is not installed.
         ParameterError: if neither has the metric.
     """
-    return measure_run(metrics, values_by_query(run, run=True), values_by_query(qrels), rules, threads)
-
-
-def measure_run(
-    metrics: Sequence[str], run: Values, qrels: Values, rules: Conventions | str, threads: int | None
-) -> dict[str, MetricResult]:
-    """Evaluate a run that was read, like `evaluate_run`."""
+    run, qrels = values_by_query(run, run=True), values_by_query(qrels)
     asked = [qid for qid in qrels if qid in run]
     if not asked:
         raise DataError(f"no query in the run is judged: it has {next(iter(run))}, the qrels have {next(iter(qrels))}")
