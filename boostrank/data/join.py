@@ -14,7 +14,7 @@ import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
 from boostrank.core.files import check_writable, replacing
-from boostrank.core.text import PLAIN_DIGITS, WRITTEN, number_in
+from boostrank.core.text import PLAIN_DIGITS, WRITTEN, no_number, number_in
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.columns import DEFAULTS, choose_columns
 from boostrank.data.json_judgements import json_of
@@ -278,8 +278,8 @@ def _number(value: Any, what: str, path: str, line: int) -> float:
     try:
         number = np.nan if value is None else float(value)
     except (TypeError, ValueError):
-        words = f"{what} is {str(value)[:40]!r}, not a number; leave the feature out, or log features as a table"
-        raise FileFormatError(words, file=path, line=line) from None
+        words = no_number(str(value), "leave the feature out, or log features as a table")
+        raise FileFormatError(f"{what}, {words}", file=path, line=line) from None
     except OverflowError:  # a long integer
         number = np.inf
     if abs(number) > _FLOAT32:

@@ -43,12 +43,12 @@ NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 """Recognised names of columns, as in `boostrank.data.columns.DEFAULTS`."""
 
 _FORMS = {
-    "grade": {4: itemgetter(0, 2, 3), 3: itemgetter(0, 1, 2)},
+    "grade": {4: itemgetter(0, 2, 3), 3: itemgetter(0, 1, 2), 2: lambda pair: (*pair, "1")},
     "score": {6: itemgetter(0, 2, 4), 3: itemgetter(0, 1, 2)},
 }
-_OF_RANKS = 3  # columns of a run without scores
+_OF_RANKS, _OF_PAIRS = 3, 2  # columns of a run without scores, and of judgements without grades
 _WORDS = {
-    "grade": "`query 0 document grade` (TREC), `query document grade`, or `grade qid:ID # document`",
+    "grade": "`query 0 document grade` (TREC), `query document grade`, `query document`, or `grade qid:ID # document`",
     "score": "`query Q0 document rank score tag` (TREC), or `query document rank` (MS MARCO)",
 }
 _MISSING = re.compile(r"([+-]?nan|<NA>|None)?", re.IGNORECASE)
@@ -186,7 +186,7 @@ def read_rows(
             first = next((line for _, line in lines_of(rows.file) if line.strip() and not line.startswith(b"#")), b"")
         if first.lstrip()[:1] in (b"{", b"["):
             _add_json(rows, json_of(rows.file, first, once=True))
-        elif spec.is_table and not _is_list(first, rows.what):
+        elif spec.begins or (spec.is_table and not _is_list(first, rows.what)):
             _add_table(rows, roles or {}, missing_tokens)
         else:
             _add_list(rows)
@@ -213,7 +213,9 @@ def _is_list(line: bytes, what: str) -> bool:
     """Return whether the first line of what could be a table has values instead of names."""
     cells = _cells(line)
     form = _FORMS[what].get(len(cells))
-    numeric = form is not None and bool(NUMBER.fullmatch(form(cells)[2]))
+    if len(cells) == _OF_PAIRS and b"," not in line and form is not None:
+        return column_of("qid", cells, Reading(), NAMES) is None
+    numeric = len(cells) > _OF_PAIRS and form is not None and bool(NUMBER.fullmatch(form(cells)[2]))
     return numeric or bool(re.match(rb"\S+[ \t]+(qid:|[Qq]?0[ \t])", line))
 
 
@@ -244,6 +246,8 @@ def _add_list(rows: DocumentRows) -> None:
             negative.append(len(rows.values) - 1)
             rows.values[-1] = 0.0
     rows.problems["negative"] = len(negative), place_of([rows], *negative[:1])
+    if width == _OF_PAIRS:
+        warn_user(f"{rows.file}: the pairs of a query and a document have no grades: each counts as 1", DataWarning)
 
 
 # JSON, mappings and frames -------------------------------------------------------------------------------------------

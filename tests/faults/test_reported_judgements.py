@@ -347,7 +347,7 @@ def test_report_14_stand_ins_and_commas_in_logged_features_are_refused(
 def test_report_05_qrels_of_another_form_are_refused(plain: Path, tmp_path: Path) -> None:
     for content, place in (
         ("q1 0 d1 1\nq1 0 7\n", ":2"),
-        ("q1 d1\n", ":1"),
+        ("q1 d1 0 1 x\n", ":1"),
         ("a,b,c\n1,2,3\n", ": "),
         ("# none\n", ": "),
     ):
@@ -358,3 +358,11 @@ def test_report_05_qrels_of_another_form_are_refused(plain: Path, tmp_path: Path
     with pytest.warns(DataWarning, match="1 document"):
         found = values_by_query(written(tmp_path / "some.csv", "query,docid,rating\nq1,d1,2\nq1,d2,\n"))
     assert found == {"q1": {"d1": 2}}
+    with pytest.warns(DataWarning, match="pairs"):
+        assert values_by_query(written(tmp_path / "pairs.tsv", "q1\td1\nq2\td4\n")) == {
+            "q1": {"d1": 1},
+            "q2": {"d4": 1},
+        }
+    assert values_by_query(written(tmp_path / "b.csv", "query,docid,my rating,rating\nq1,d1,0,2\n")) == {
+        "q1": {"d1": 2}
+    }
