@@ -78,7 +78,7 @@ def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tupl
     rankers, data = _rankers_and_data(own.files)
     wanted = [Metric.parse(name) for name in own.metrics]
     models = {path: load_ranker(path) for path in rankers}
-    named = any(one is None and "id" in columns_of(path) for path, one in models.items())
+    named = any(one is None and "id" in columns_of(path, alone=False) for path, one in models.items())
     reader = Reader(reading, own.threads, gain=own.gain, asks=True, names=named or rules.ties == "docno")
     bound, results = None, {}
     for path, dataset in reader.read_for(models, data):

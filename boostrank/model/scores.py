@@ -27,6 +27,7 @@ from boostrank.data.assemble import Named, pieces_of_files
 from boostrank.data.columns import column_of
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.frames import as_frame, names_of
+from boostrank.data.json_judgements import json_of
 from boostrank.data.judgements import NAMES, DocumentRows, read_rows
 from boostrank.data.source import Reading, format_by_name
 from boostrank.data.tables import arrow, batches, header_of
@@ -40,7 +41,7 @@ _PROOF_ROWS = 512
 _ODD = np.array([np.nan, 0.0, -0.0, 1e-36, -1e-36, 2e-35, 1e-40, -3.4e38, 3.4e38, np.inf, -np.inf], np.float32)
 _HEAD = 1024
 _COLUMNS = ("qid", "doc_id", "score")
-_JSON_LINES = (".jsonl", ".ndjson")
+_JSON = (".json", ".jsonl", ".ndjson")
 
 
 def scores_of_files(
@@ -163,7 +164,7 @@ def load_ranker(path: str) -> RankingModel | None:
         raise FileFormatError("the file is empty: expected a model or scores", file=path)
     if head[:1].isdigit() or head[:1] in (b"+", b"-", b".") or head[:3].lower() in (b"nan", b"inf"):
         return None
-    return None if columns_of(path) else RankingModel.load(path)
+    return None if columns_of(path, alone=False) else RankingModel.load(path)
 
 
 def holds_ranker(path: str) -> bool:
@@ -185,23 +186,22 @@ def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threa
     return data.in_row_order(read_scores(path, data))
 
 
-def columns_of(path: str) -> Mapping[str, str]:
-    """Return the columns `qid`, `id` and `score` of a score table, as far as it has them. Other files have none."""
-    names, roles = _columns(path)
-    others = [name for name in names if name not in (*roles.values(), "rank", "__index_level_0__")]  # pandas' index
-    return roles if "score" in roles and not others else {}
+def columns_of(path: str, *, alone: bool = True) -> Mapping[str, str]:
+    """Return the columns `qid`, `id` and `score` of a score table, as far as it has them. Other files have none.
 
-
-def _columns(path: str) -> tuple[Sequence[str], dict[str, str]]:
-    """Return the names of the columns of a table or JSON lines, and those with a query, a document and a score."""
+    Args:
+        alone: whether other columns make the table one of data.
+    """
     names: Sequence[str] = ()
     spec = format_by_name(path)
-    if path.lower().endswith(_JSON_LINES):
+    if path.lower().endswith(_JSON):
         with open(path, "rb") as file, contextlib.suppress(ValueError, TypeError):
             names = tuple(from_json(file.readline(_HEAD)))
     elif spec is not None and spec.is_table:
         names = header_of(path)
-    return names, _roles_in(names)
+    roles = _roles_in(names)
+    others = {*names} - {*roles.values(), "rank", "__index_level_0__"}  # pandas' index
+    return roles if "score" in roles and not (others and alone) else {}
 
 
 def _roles_in(names: Sequence[str]) -> dict[str, str]:
@@ -220,7 +220,7 @@ def read_scores(path: str, data: RankingDataset) -> Float64Array:
         path: a table, such as `write_scores` writes, or a file with one finite score per line, and blank lines only at
             the end. Rows that name a query and a document may have any order.
     """
-    if columns_of(path):
+    if columns_of(path, alone=False):
         return read_logged(path, data)[0]
     lines = _lines_of(path)
     kind = foreign_kind("\n".join(lines[:9]).encode("utf-8", "replace"))
@@ -246,8 +246,8 @@ def read_logged(
         FileFormatError: a row has no finite score, or the rows are not those of the data. The message has the line.
     """
     rows, words = DocumentRows(path), list[str]()
-    rows.columns = _columns(path)[1] if column is None else {"score": column}
-    if "score" in rows.columns and not path.lower().endswith(_JSON_LINES):
+    rows.columns = columns_of(path, alone=False) if column is None else {"score": column}
+    if rows.columns and not path.lower().endswith(_JSON):
         for file in (path, *more):
             for batch in batches(file, texts=tuple(rows.columns.values())):
                 rows.add_names(batch)
@@ -357,14 +357,12 @@ def _lines_of(path: str) -> list[str]:
 def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the number and the score of each line, with its query and document if JSON or the first line names them."""
     path, lines = rows.file, _lines_of(rows.file)
-    if lines[0].lstrip().startswith("{"):
-        for number, line in enumerate(lines, 1):
-            cells: dict[str, Any] = {}
-            with contextlib.suppress(ValueError, TypeError, AttributeError):
-                found = from_json(line)
-                rows.columns = _roles_in(list(found))
-                cells = {role: found[name] for role, name in rows.columns.items()}
-            yield number, {role: str(one) for role, one in cells.items() if type(one) in (str, int, float)}
+    if lines[0].lstrip().startswith(("{", "[")):
+        for line, value in json_of(path, lines[0].encode()):
+            for number, one in enumerate(value if isinstance(value, list) else [value], 1):
+                rows.columns = _roles_in(list(one)) if isinstance(one, dict) else {}
+                cells = {role: one[name] for role, name in rows.columns.items()}
+                yield line or number, {role: str(x) for role, x in cells.items() if type(x) in (str, int, float)}
         return
     # Commas separate columns if no other mark does, unless they are the decimal marks of all numbers.
     cut = next((mark for mark in "\t;," if mark in lines[0]), "")
@@ -379,15 +377,13 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
     roles = {role: heading.index(name) for role, name in rows.columns.items()}
     roles.setdefault("score", -1)
     for number, line in enumerate(lines[has_names:], 1 + has_names):
-        words_of_line = _split(line, cut)
-        if len(words_of_line) != len(heading) and (cut or len(roles) > 1):
-            words = f"the line has {len(words_of_line)} columns, but the first has {len(heading)}: {PLAIN_DIGITS}"
+        cells = _split(line, cut)
+        # Numbers with decimal commas are two columns.
+        halved = cut == "," and any(re.fullmatch(r"[+-]?0\d+", cell) for cell in cells[roles["score"] :][:1])
+        if halved or (len(cells) != len(heading) and (cut or len(roles) > 1)):
+            words = f"{line[:40]!r} has {len(cells)} columns, and the first line {len(heading)}: {PLAIN_DIGITS}"
             raise FileFormatError(words, file=path, line=number)
-        found = {role: words_of_line[at] for role, at in roles.items() if len(words_of_line) > at}
-        if cut == "," and re.fullmatch(r"[+-]?0\d+", found["score"]):
-            words = f"{line[:40]!r} seems to have a decimal comma: {PLAIN_DIGITS}"
-            raise FileFormatError(words, file=path, line=number)
-        yield number, found
+        yield number, {role: cells[at] for role, at in roles.items() if cells and at < len(cells)}
 
 
 def _split(line: str, cut: str) -> list[str]:

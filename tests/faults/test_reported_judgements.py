@@ -240,6 +240,8 @@ def test_report_14_commas_that_separate_columns_are_read(plain: Path, tmp_path: 
     for head, line in (("", "{0},{1}"), ("row,score\n", "{0},{1}"), ("", "a b,{1}"), ("row;score\n", "{0};{1}")):
         logged = written(tmp_path / "logged.txt", head + text_of(list(enumerate(scores)), line))
         assert invoke("verify", plain / "m.txt", plain / "data.txt", "--against", logged).exit_code == 0
+    blank = written(tmp_path / "logged.txt", "\n".join([*scores[:9], "", *scores[9:]]))
+    assert f"{blank}:10: " in invoke("verify", plain / "m.txt", plain / "data.txt", "--against", blank).stderr
     data = boostrank.RankingDataset.read(plain / "data.txt")
     words = [score.replace(".", ",") for score in scores]
     for call in (boostrank.compare, lambda old, new, data: boostrank.verify(plain / "m.txt", data, old)):
@@ -247,17 +249,19 @@ def test_report_14_commas_that_separate_columns_are_read(plain: Path, tmp_path: 
             call(words, np.zeros(60), data)
 
 
-@pytest.mark.parametrize("name", ["s.csv", "s.parquet", "s.jsonl", "s.tsv", "s.txt"])
+@pytest.mark.parametrize("name", ["s.csv", "s.parquet", "s.jsonl", "s.tsv", "s.txt", "s.json"])
 def test_first_use_cli_08_named_scores_have_any_order(name: str, plain: Path, tmp_path: Path) -> None:
     table = pd.read_csv(plain / "scores.csv").sample(frac=1.0, random_state=1)
-    table = table.rename(columns={} if name == "s.csv" else {"doc_id": "docno"})
-    if name in ("s.jsonl", "s.txt"):
+    table = table.rename(columns={} if name == "s.csv" else {"doc_id": "docno"}).assign(took=3)
+    if name == "s.json":
+        shuffled = written(tmp_path / name, table.to_json(orient="records"))
+    elif name in ("s.jsonl", "s.txt"):
         lines = table.to_json(orient="records", lines=True) if name == "s.jsonl" else table.to_csv(index=False, sep=";")
         shuffled = written(tmp_path / name, lines)
     else:
         shuffled = written(tmp_path / name, table)
     assert invoke("verify", plain / "m.txt", plain / "data.txt", "--against", shuffled).exit_code == 0
-    if name != "s.txt":
+    if name not in ("s.txt", "s.json"):
         one, other = (invoke("evaluate", path, plain / "data.txt") for path in (shuffled, plain / "m.txt"))
         assert one.stdout.splitlines()[1:] == other.stdout.splitlines()[1:]
         compared = invoke("compare", shuffled, plain / "m.txt", plain / "data.txt", "--json")
