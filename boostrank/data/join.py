@@ -188,6 +188,8 @@ def _judgements(path: str, roles: Mapping[str, str], missing_tokens: Sequence[st
     """Read judgements, and return a table with the column `label`."""
     rows = read_rows(path, roles, missing_tokens=missing_tokens)
     grades = rows.values
+    rows.problems["negative"] = len(rows.negative), place_of([rows], *rows.negative[:1])
+    grades[rows.negative] = 0.0
     for row in np.flatnonzero(np.abs(grades) > _LARGEST)[:1].tolist():
         words = f"the grade {grades[row]:g} is beyond 2^31; use numbers such as 0 to 4"
         raise DataError(f"{place_of([rows], row)}: {words}")
@@ -203,7 +205,7 @@ def _judgements(path: str, roles: Mapping[str, str], missing_tokens: Sequence[st
 def _of_table(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> DocumentRows:
     """Read all columns from a table with features."""
     rows, header = DocumentRows(path), header_of(path)
-    choose(rows, header, roles)
+    choose(rows, header, roles, valued=False)
     others = {name: place for place, name in enumerate(header) if name not in rows.columns.values()}
     parts = []
     for batch in batches(path, texts=header, missing_tokens=missing_tokens):

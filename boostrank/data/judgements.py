@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
@@ -42,7 +42,7 @@ NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 """Recognised names of columns, as in `boostrank.data.columns.DEFAULTS`."""
 
-_FORMS = {
+_FORMS: Mapping[str, Mapping[int, Callable[[list[str]], Any]]] = {
     "grade": {4: itemgetter(0, 2, 3), 3: itemgetter(0, 1, 2), 2: lambda pair: (*pair, "1")},
     "score": {6: itemgetter(0, 2, 4), 3: itemgetter(0, 1, 2)},
 }
@@ -68,6 +68,7 @@ class DocumentRows:
         values: grades, or scores in a run, with NaN for rows without one.
         table: other columns.
         columns: names of the columns `qid`, `id` and of the values in a table.
+        negative: rows of TREC qrels with a negative grade.
         words: query text by query id.
         problems: see `boostrank.data.join.Joined`.
     """
@@ -81,6 +82,7 @@ class DocumentRows:
     values: Any = field(default_factory=lambda: array("d"))
     table: Any = None
     by_row: bool = False
+    negative: list[int] = field(default_factory=list)
     words: dict[str, str] = field(default_factory=dict)
     problems: dict[str, tuple[int, str]] = field(default_factory=dict)
 
@@ -221,7 +223,7 @@ def _is_list(line: bytes, what: str) -> bool:
 
 def _add_list(rows: DocumentRows) -> None:
     """Add the rows of a text without names of columns."""
-    width, negative, forms = 0, list[int](), _FORMS[rows.what]
+    width, forms = 0, _FORMS[rows.what]
     for number, line in lines_of(rows.file):
         if line.startswith(b"#"):
             rows.words |= words_in(line)
@@ -242,10 +244,8 @@ def _add_list(rows: DocumentRows) -> None:
                 words = f"the rank {word!r} is not a whole number; a run with scores has the form {_WORDS['score']}"
                 raise FileFormatError(words, file=rows.file, line=number)
             rows.values[-1] *= -1.0
-        elif rows.what == "grade" and width and -_LARGEST <= rows.values[-1] < 0.0:
-            negative.append(len(rows.values) - 1)
-            rows.values[-1] = 0.0
-    rows.problems["negative"] = len(negative), place_of([rows], *negative[:1])
+        elif width and -_LARGEST <= rows.values[-1] < 0.0:
+            rows.negative.append(len(rows.values) - 1)
     if width == _OF_PAIRS:
         warn_user(f"{rows.file}: the pairs of a query and a document have no grades: each counts as 1", DataWarning)
 
@@ -280,8 +280,7 @@ def _add_object(rows: DocumentRows, source: Any) -> None:
         _add_json(rows, [(0, source)])
         return
     header = names_of(frame)
-    role, sign = _value_role(rows, header)
-    choose(rows, header, {}, role)
+    sign = choose(rows, header, {})
     rows.by_row = True
     given = [values_of(frame, header.index(name)).tolist() for name in rows.columns.values()]
     for number, (qid, name, value) in enumerate(zip(*given, strict=True), 1):
@@ -301,8 +300,8 @@ def as_name(value: Any) -> str:
 # Tables --------------------------------------------------------------------------------------------------------------
 
 
-def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], value: str = "") -> None:
-    """Choose the columns `qid` and `id` of a table, and that with the role of the values, if any.
+def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], *, valued: bool = True) -> int:
+    """Choose the columns `qid` and `id` of a table, and that of the values, and return the sign of the values.
 
     Args:
         roles: names of columns that the user gives. Other tables may have them.
@@ -310,35 +309,32 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], 
     there = {role: name for role, name in roles.items() if name in header}
     options = Reading(label=there.get("label"), qid=there.get("qid"), id=there.get("id"))
     found: dict[str, str] = {}
-    for role in ("qid", "id", *([value] if value else [])):
+    for role in ("qid", "id", *({"grade": ["label"], "score": ["score", "rank"]}[rows.what] if valued else ())):
         try:
             name = column_of(role, header, options, NAMES)
         except DataError as error:
             raise FileFormatError(str(error), file=rows.file) from None
-        if name is None:
+        if name is None and role != "score":
             usual = repr(roles[role]) if role in roles else " or ".join(chain(*NAMES[role]))
             mend = f"rename the column, or pass its name to data join, --{role} COLUMN"
             raise FileFormatError(f"no column is called {usual}; {mend}", file=rows.file)
-        found[role] = name
+        if name is not None:
+            found[role] = name
+        if role == "score" and name is not None:
+            break
     rows.columns = found
-
-
-def _value_role(rows: DocumentRows, header: Sequence[str]) -> tuple[str, int]:
-    """Return the role of the column with the values, and their sign. A table of a run may have only ranks."""
-    if rows.what == "grade":
-        return "label", 1
-    return ("rank", -1) if column_of("score", header, Reading(), NAMES) is None else ("score", 1)
+    return -1 if "rank" in found else 1
 
 
 def _add_table(rows: DocumentRows, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> None:
     """Add the rows of a table with names of columns."""
     header = header_of(rows.file)
-    role, sign = _value_role(rows, header)
-    choose(rows, header, roles, role)
+    sign = choose(rows, header, roles)
     for batch in batches(rows.file, texts=tuple(rows.columns.values()), missing_tokens=missing_tokens):
         rows.by_row = batch.by_row
-        words = batch.text(rows.columns[role]).to_pylist()
-        names = (batch.names(header.index(rows.columns[role])).tolist() for role in ("qid", "id"))
+        *roles_of_names, value = rows.columns
+        words = batch.text(rows.columns[value]).to_pylist()
+        names = (batch.names(header.index(rows.columns[role])).tolist() for role in roles_of_names)
         for qid, name, word, line in zip(*names, words, (batch.lines + batch.first).tolist(), strict=True):
             rows.add_value(qid, name, word, line)
     rows.values = sign * np.array(rows.values)

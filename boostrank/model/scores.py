@@ -358,11 +358,15 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the number and the score of each line, with its query and document if JSON or the first line names them."""
     path, lines = rows.file, _lines_of(rows.file)
     if lines[0].lstrip().startswith(("{", "[")):
-        for line, value in json_of(path, lines[0].encode()):
-            for number, one in enumerate(value if isinstance(value, list) else [value], 1):
-                rows.columns = _roles_in(list(one)) if isinstance(one, dict) else {}
-                cells = {role: one[name] for role, name in rows.columns.items()}
-                yield line or number, {role: str(x) for role, x in cells.items() if type(x) in (str, int, float)}
+        for number, value in json_of(path, lines[0].encode()):
+            entries = value if isinstance(value, list) else [value]
+            for place, entry in enumerate(entries, 1):
+                rows.columns = _roles_in(list(entry)) if isinstance(entry, dict) else {}
+                values = {role: entry[name] for role, name in rows.columns.items()}
+                yield (
+                    number or place,
+                    {role: str(one) for role, one in values.items() if type(one) in (str, int, float)},
+                )
         return
     # Commas separate columns if no other mark does, unless they are the decimal marks of all numbers.
     cut = next((mark for mark in "\t;," if mark in lines[0]), "")
