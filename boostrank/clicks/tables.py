@@ -78,7 +78,7 @@ def count_clicks(
         raise InputError(f"the columns {', '.join(keys)} identify documents; pass the table with them as documents")
     index = None if documents is None or not keys else _index_of(documents, keys)
     count = None if index is None else len(index)
-    files = [file for one in sessions for file in matching(os.fspath(one))]
+    files = [file for path in sessions for file in matching(os.fspath(path))]
     return _counted(files, (position, impressions or "", clicked), row, count, tuple(keys), index)
 
 
@@ -114,7 +114,9 @@ def _counted(
             else:
                 counts = batch.whole(position, 1, MAX_POSITION), np.ones(len(batch), np.int64), batch.truth(clicked)
             there = rows > 0
-            waiting.append(_summed(pa.table([rows[there], *(one[there] for one in counts)], waiting[0].column_names)))
+            waiting.append(
+                _summed(pa.table([rows[there], *(column[there] for column in counts)], waiting[0].column_names))
+            )
             # Merge the sums of batches once they are twice as large, so that memory contains little more than entries.
             if sum(map(len, waiting[1:])) > len(waiting[0]) + _MANY:
                 waiting = [_summed(pa.concat_tables(waiting))]
@@ -174,8 +176,8 @@ def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Arra
 def _say_lacking(lacking: int, rows: int, first: str, index: Any) -> None:
     """Warn about impressions of documents that are not in the index, or raise an error if all are."""
     if lacking == rows:
-        known = _shown(index[0].as_py()) if len(index) else "no row"
-        words = f"the table has none of the documents in the log: it has {known}; the log has {first}"
+        document = _shown(index[0].as_py()) if len(index) else "no row"
+        words = f"the table has none of the documents in the log: it has {document}; the log has {first}"
         raise DataError(f"{words}; write their names alike, or name other columns with --key")
     share = f"{count_of(lacking, 'row')} of {rows:,} in the log"
     warn_user(f"{share} show documents that the table lacks, and are left out; first: {first}", DataWarning)

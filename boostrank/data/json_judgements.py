@@ -58,20 +58,20 @@ def entries_of(
     """
     keys = queries, documents, numbers
     if isinstance(value, list):
-        for one in value:
-            yield from entries_of(one, *keys, query)
+        for entry in value:
+            yield from entries_of(entry, *keys, query)
         return
     if "relevant_documents" in value:
         yield from _of_evaluator(value)
         return
-    plain = {plain_name(str(key)): one for key, one in value.items()}
+    plain = {plain_name(str(key)): entry for key, entry in value.items()}
     inner = [value[key] for key in _LISTS if isinstance(value.get(key), list | dict)]
     names = ("id",) if inner else ()
     query = next((plain[key] for key in (*queries, *names) if isinstance(plain.get(key), str | Real)), query)
     document = next((plain[key] for key in documents if isinstance(plain.get(key), str | Real)), None)
     if inner:
-        for one in inner:
-            yield from entries_of(one, *keys, query)
+        for entry in inner:
+            yield from entries_of(entry, *keys, query)
     elif document is not None and query is not None:
         yield query, document, plain[next(key for key in numbers if key in plain)]
     elif any(key in plain for key in queries) and any(key in plain for key in documents):
@@ -82,26 +82,26 @@ def entries_of(
 
 def _by_query(value: Mapping[Any, Any], keys: Sequence[Sequence[str]], query: Any) -> Iterator[Entry]:
     """Yield the entries of a mapping from queries to documents, or from documents to numbers."""
-    for name, one in value.items():
-        if isinstance(one, list) and query is None:
-            yield from entries_of(one, keys[0], keys[1], keys[2], name)
-        elif isinstance(one, Mapping) and query is None:
-            yield from _by_query(one, keys, name)
-        elif query is not None and (one is None or isinstance(one, str | Real)):
-            yield query, name, one
+    for name, entry in value.items():
+        if isinstance(entry, list) and query is None:
+            yield from entries_of(entry, keys[0], keys[1], keys[2], name)
+        elif isinstance(entry, Mapping) and query is None:
+            yield from _by_query(entry, keys, name)
+        elif query is not None and (entry is None or isinstance(entry, str | Real)):
+            yield query, name, entry
         else:
             raise TypeError(name)
 
 
 def _of_evaluator(group: Mapping[str, Any]) -> Iterator[Entry]:
     """Yield the entries of a query group of RRE (Rated Ranking Evaluator), whose queries have the same documents."""
-    holders = [one.get("placeholders", {}) for one in group["queries"]]
-    queries = [one.get("$query") or " ".join(map(str, one.values())) for one in holders]
+    holders = [entry.get("placeholders", {}) for entry in group["queries"]]
+    queries = [entry.get("$query") or " ".join(map(str, entry.values())) for entry in holders]
     rated = group["relevant_documents"]
     for query in queries:
         for documents in rated if isinstance(rated, list) else [rated]:
-            for key, one in documents.items():
-                if isinstance(one, list):  # documents by gain
-                    yield from ((query, name, key) for name in one)
+            for key, entry in documents.items():
+                if isinstance(entry, list):  # documents by gain
+                    yield from ((query, name, key) for name in entry)
                 else:
-                    yield query, key, one["gain"] if isinstance(one, Mapping) else one
+                    yield query, key, entry["gain"] if isinstance(entry, Mapping) else entry

@@ -99,7 +99,7 @@ class DocumentRows:
         value = number_in(text)
         if value != value and not (missing and _MISSING.fullmatch(text)):
             words = no_number(text, "write a number, or leave the row out")
-            raise self.refuse(-1, f"the {self.what} of {self.shown(-1)}, {words}")
+            raise self.refuse(-1, f"the {self.what} of {self.phrase(-1)}, {words}")
         self.values.append(value)
         if not self.qids[-1].strip() or not self.names[-1].strip():
             raise self.refuse(-1, "the query or the document has no name; write both")
@@ -117,9 +117,9 @@ class DocumentRows:
 
     def take(self, rows: Sequence[int]) -> None:
         """Keep some of the rows."""
-        self.qids, self.names, self.lines = ([one[i] for i in rows] for one in (self.qids, self.names, self.lines))
+        self.qids, self.names, self.lines = ([each[i] for i in rows] for each in (self.qids, self.names, self.lines))
 
-    def shown(self, row: int) -> str:
+    def phrase(self, row: int) -> str:
         """Return the document of a row, for messages."""
         return f"document {self.names[row]!r} of query {self.qids[row]!r}"
 
@@ -133,7 +133,7 @@ def place_of(parts: Sequence[DocumentRows], *row: int) -> str:
     for i in row:
         for rows in parts:
             if i < len(rows.qids):
-                return str(rows.refuse(i, rows.shown(i)))
+                return str(rows.refuse(i, rows.phrase(i)))
             i -= len(rows.qids)
     return ""
 
@@ -149,19 +149,19 @@ def values_by_query(source: Any, *, run: bool = False) -> Values:
     """
     if isinstance(source, Values):
         return source
-    rows, found = read_rows(source, run=run), Values()
+    rows, values = read_rows(source, run=run), Values()
     for row, (qid, name, value) in enumerate(zip(rows.qids, rows.names, rows.values.tolist(), strict=True)):
-        of_query = found.setdefault(qid, {})
+        of_query = values.setdefault(qid, {})
         if name in of_query:
-            raise rows.refuse(row, f"{rows.shown(row)} is listed twice; keep one of the lines")
+            raise rows.refuse(row, f"{rows.phrase(row)} is listed twice; keep one of the lines")
         of_query[name] = value
     missing = np.flatnonzero(np.isnan(rows.values))
     for row in missing.tolist():
-        del found[rows.qids[row]][rows.names[row]]
+        del values[rows.qids[row]][rows.names[row]]
     if missing.size:
         words = f"{count_of(missing.size, 'document')} without a {rows.what} left out"
         warn_user(f"{words}; first: {place_of([rows], int(missing[0]))}", DataWarning)
-    return found
+    return values
 
 
 def read_rows(
@@ -197,7 +197,7 @@ def read_rows(
         raise FileFormatError(f"the file has no {kind}", file=rows.file)
     if run and np.isnan(rows.values).any():
         row = int(np.argmax(np.isnan(rows.values)))
-        raise rows.refuse(row, f"the score of {rows.shown(row)} is missing; write it, or leave the row out")
+        raise rows.refuse(row, f"the score of {rows.phrase(row)} is missing; write it, or leave the row out")
     return rows
 
 
@@ -282,8 +282,8 @@ def _add_object(rows: DocumentRows, source: Any) -> None:
     header = names_of(frame)
     sign = choose(rows, header, {})
     rows.by_row = True
-    given = [values_of(frame, header.index(name)).tolist() for name in rows.columns.values()]
-    for number, (qid, name, value) in enumerate(zip(*given, strict=True), 1):
+    columns = [values_of(frame, header.index(name)).tolist() for name in rows.columns.values()]
+    for number, (qid, name, value) in enumerate(zip(*columns, strict=True), 1):
         rows.add_value(qid, name, value, number)
     rows.values = sign * np.array(rows.values)
 
@@ -308,7 +308,7 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], 
     """
     there = {role: name for role, name in roles.items() if name in header}
     options = Reading(label=there.get("label"), qid=there.get("qid"), id=there.get("id"))
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for role in ("qid", "id", *({"grade": ["label"], "score": ["score", "rank"]}[rows.what] if valued else ())):
         try:
             name = column_of(role, header, options, NAMES)
@@ -319,11 +319,11 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], 
             mend = f"rename the column, or pass its name to data join, --{role} COLUMN"
             raise FileFormatError(f"no column is called {usual}; {mend}", file=rows.file)
         if name is not None:
-            found[role] = name
+            columns[role] = name
         if role == "score" and name is not None:
             break
-    rows.columns = found
-    return -1 if "rank" in found else 1
+    rows.columns = columns
+    return -1 if "rank" in columns else 1
 
 
 def _add_table(rows: DocumentRows, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> None:

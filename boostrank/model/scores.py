@@ -206,11 +206,11 @@ def columns_of(path: str, *, alone: bool = True) -> Mapping[str, str]:
 
 def _roles_in(names: Sequence[str]) -> dict[str, str]:
     """Return the names of the columns with a query, a document and a score."""
-    found = {}
+    roles = {}
     for role in ("qid", "id", "score"):
         with contextlib.suppress(DataError):  # several candidates
-            found[role] = column_of(role, names, Reading(), NAMES)
-    return {role: name for role, name in found.items() if name is not None}
+            roles[role] = column_of(role, names, Reading(), NAMES)
+    return {role: name for role, name in roles.items() if name is not None}
 
 
 def read_scores(path: str, data: RankingDataset) -> Float64Array:
@@ -251,9 +251,9 @@ def read_logged(
         for file in (path, *more):
             for batch in batches(file, texts=tuple(rows.columns.values())):
                 rows.add_names(batch)
-                some = [word or "" for word in batch.text(rows.columns["score"]).to_pylist()]
-                _check_numbers(some, batch.refuse)
-                words += some
+                column_words = [word or "" for word in batch.text(rows.columns["score"]).to_pylist()]
+                _check_numbers(column_words, batch.refuse)
+                words += column_words
     else:
         for number, cells in _records(rows):
             rows.lines.append(number)
@@ -290,53 +290,53 @@ def _matched(rows: DocumentRows, words: list[str], data: RankingDataset) -> tupl
     documents = _phrases("document", rows, "id", rows.names, data, data.document_names)
     queries = _phrases("query", rows, "qid", rows.qids, data, data.queries.row_ids())
     pairs = [pair for pair in (documents, queries) if pair is not None]
-    own = [" of ".join(names) for names in zip(*(pair[0] for pair in pairs), strict=True)]
-    known = [" of ".join(names) for names in zip(*(pair[1] for pair in pairs), strict=True)]
+    of_rows = [" of ".join(names) for names in zip(*(pair[0] for pair in pairs), strict=True)]
+    of_data = [" of ".join(names) for names in zip(*(pair[1] for pair in pairs), strict=True)]
     order: Sequence[int] = range(len(words))
-    if documents and len(set(known)) == len(known):
-        order = _order(rows, own, known)
+    if documents and len(set(of_data)) == len(of_data):
+        order = _order(rows, of_rows, of_data)
     elif len(words) != data.n_documents:
         raise FileFormatError(f"{len(words):,} scores, but the data has {data.n_documents:,} rows", file=rows.file)
     else:
-        row = next((i for i, (one, other) in enumerate(zip(own, known, strict=True)) if one != other), -1)
+        row = next((i for i, (name, other) in enumerate(zip(of_rows, of_data, strict=True)) if name != other), -1)
         if row >= 0:
-            what = f"the score is for {own[row]}, but data row {row + 1:,} is {known[row]}"
+            what = f"the score is for {of_rows[row]}, but data row {row + 1:,} is for {of_data[row]}"
             raise rows.refuse(row, f"{what}: write the scores in the order of the data")
     words = [words[i] for i in order]
     return np.array(words, np.float64), words
 
 
 def _phrases(
-    kind: str, rows: DocumentRows, role: str, own: list[str], data: RankingDataset, ids: Any
+    kind: str, rows: DocumentRows, role: str, of_rows: list[str], data: RankingDataset, ids: Any
 ) -> tuple[list[str], list[str]] | None:
     """Return the names of the rows and of the data in phrases, or None if one of them has none.
 
     A column `id` may number the rows, and `query` may have the words: they are names if any is in the data.
     """
-    if ids is None or not own or len(own) != len(rows.lines):
+    if ids is None or not of_rows or len(of_rows) != len(rows.lines):
         return None
-    known = list(map(str, data.in_input_order(np.asarray(ids, object)).tolist()))
-    if not any(known) or (rows.columns.get(role) in ("id", "query") and not set(known) & set(own)):
+    of_data = list(map(str, data.in_input_order(np.asarray(ids, object)).tolist()))
+    if not any(of_data) or (rows.columns.get(role) in ("id", "query") and not set(of_data) & set(of_rows)):
         return None
-    return [f"{kind} {name!r}" for name in own], [f"{kind} {name!r}" for name in known]
+    return [f"{kind} {name!r}" for name in of_rows], [f"{kind} {name!r}" for name in of_data]
 
 
-def _order(rows: DocumentRows, own: Sequence[str], known: Sequence[str]) -> Sequence[int]:
-    """Return the row of each of the `known` documents, and warn about rows of others."""
+def _order(rows: DocumentRows, of_rows: Sequence[str], of_data: Sequence[str]) -> Sequence[int]:
+    """Return the row of each of the `of_data` documents, and warn about rows of others."""
     at: dict[str, int] = {}
-    for row, name in enumerate(own):
+    for row, name in enumerate(of_rows):
         if at.setdefault(name, row) != row:
             raise rows.refuse(row, f"{name} has two scores; keep one of the lines")
-    missing = [name for name in known if name not in at]
+    missing = [name for name in of_data if name not in at]
     if missing:
-        words = f"{len(missing):,} of {count_of(len(known), 'document')} of the data have no score; first: {missing[0]}"
-        raise FileFormatError(f"{words}; the scores begin with {own[0]}", file=rows.file)
-    of_data = set(known)
-    others = [row for name, row in at.items() if name not in of_data]
+        words = f"{len(missing):,} of {count_of(len(of_data), 'document')} of the data have no score"
+        raise FileFormatError(f"{words}; first: {missing[0]}; the scores begin with {of_rows[0]}", file=rows.file)
+    documents = set(of_data)
+    others = [row for name, row in at.items() if name not in documents]
     if others:
         words = f"{count_of(len(others), 'score')} of documents that the data lack left out"
-        warn_user(f"{words}; first: {rows.refuse(others[0], own[others[0]])}", DataWarning)
-    return [at[name] for name in known]
+        warn_user(f"{words}; first: {rows.refuse(others[0], of_rows[others[0]])}", DataWarning)
+    return [at[name] for name in of_data]
 
 
 def _with_precision(scores: Float64Array, words: Sequence[str]) -> tuple[Float64Array, Float64Array]:
@@ -360,13 +360,11 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
     if lines[0].lstrip().startswith(("{", "[")):
         for number, value in json_of(path, lines[0].encode()):
             entries = value if isinstance(value, list) else [value]
-            for place, entry in enumerate(entries, 1):
+            for index, entry in enumerate(entries, 1):
                 rows.columns = _roles_in(list(entry)) if isinstance(entry, dict) else {}
                 values = {role: entry[name] for role, name in rows.columns.items()}
-                yield (
-                    number or place,
-                    {role: str(one) for role, one in values.items() if type(one) in (str, int, float)},
-                )
+                cells_of_entry = {role: str(cell) for role, cell in values.items() if type(cell) in (str, int, float)}
+                yield number or index, cells_of_entry
         return
     # Commas separate columns if no other mark does, unless they are the decimal marks of all numbers.
     cut = next((mark for mark in "\t;," if mark in lines[0]), "")
