@@ -30,7 +30,7 @@ from boostrank.data.frames import as_frame, names_of
 from boostrank.data.json_judgements import json_of
 from boostrank.data.judgements import NAMES, DocumentRows, read_rows
 from boostrank.data.source import Reading, format_by_name
-from boostrank.data.tables import arrow, batches, header_of
+from boostrank.data.tables import TableSource, arrow, batches, header_of
 from boostrank.data.text.writer import score_text
 from boostrank.engines import formats
 from boostrank.kernels.forest import Forest, Scorer
@@ -197,7 +197,7 @@ def columns_of(path: str, *, alone: bool = True) -> Mapping[str, str]:
     if path.lower().endswith(_JSON):
         with open(path, "rb") as file, contextlib.suppress(ValueError, TypeError):
             names = tuple(from_json(file.readline(_HEAD)))
-    elif spec is not None and spec.is_table:
+    elif spec is not None and issubclass(spec.source, TableSource):
         names = header_of(path)
     roles = _roles_in(names)
     others = {*names} - {*roles.values(), "rank", "__index_level_0__"}  # pandas' index
