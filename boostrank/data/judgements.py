@@ -95,7 +95,8 @@ class DocumentRows:
     def add_value(self, qid: Any, name: Any, word: Any, line: int, *, missing: bool = True) -> None:
         """Append a row with the number in a word, which may be missing."""
         self.add(as_name(qid), as_name(name), line)
-        text = str(int(word) if isinstance(word, bool) else word).strip()
+        text = str(word).strip()
+        text = {"true": "1", "false": "0"}.get(text.lower(), text)
         value = number_in(text)
         if value != value and not (missing and _MISSING.fullmatch(text)):
             words = no_number(text, "write a number, or leave the row out")
@@ -194,7 +195,7 @@ def read_rows(
             _add_list(rows)
     rows.values = np.array(rows.values, np.float64)
     if not rows.qids:
-        raise FileFormatError(f"the file has no {kind}", file=rows.file)
+        raise FileFormatError(f"there are no {kind}", file=rows.file)
     if run and np.isnan(rows.values).any():
         row = int(np.argmax(np.isnan(rows.values)))
         raise rows.refuse(row, f"the score of {rows.phrase(row)} is missing; write it, or leave the row out")
@@ -316,7 +317,7 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], 
             raise FileFormatError(str(error), file=rows.file) from None
         if name is None and role != "score":
             usual = repr(roles[role]) if role in roles else " or ".join(chain(*NAMES[role]))
-            mend = f"rename the column, or pass its name to data join, --{role} COLUMN"
+            mend = f"name it in the first line, or pass its name to data join, --{role} COLUMN"
             raise FileFormatError(f"no column is called {usual}; {mend}", file=rows.file)
         if name is not None:
             columns[role] = name

@@ -370,3 +370,6 @@ def test_report_05_qrels_of_another_form_are_refused(plain: Path, tmp_path: Path
     assert values_by_query(written(tmp_path / "b.csv", "query,docid,my rating,rating\nq1,d1,0,2\n")) == {
         "q1": {"d1": 2}
     }
+    for name in ("true.csv", "true.parquet"):
+        table = written(tmp_path / name, frame_of([("q1", "d1", True), ("q1", "d2", False)], "qid docno label"))
+        assert values_by_query(table) == {"q1": {"d1": 1, "d2": 0}}
