@@ -195,8 +195,8 @@ def columns_of(path: str, *, alone: bool = True) -> Mapping[str, str]:
     names: Sequence[str] = ()
     spec = format_by_name(path)
     if path.lower().endswith(_JSON):
-        with open(path, "rb") as file, contextlib.suppress(ValueError, TypeError):
-            names = tuple(from_json(file.readline(_HEAD)))
+        with open(path, "rb") as file, contextlib.suppress(ValueError, TypeError, AttributeError):
+            names = tuple(from_json(file.readline(_HEAD)).keys())
     elif spec is not None and issubclass(spec.source, TableSource):
         names = header_of(path)
     roles = _roles_in(names)
