@@ -401,7 +401,7 @@ def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
     from boostrank.model.scores import load_ranker, scores_of
 
     how = Users(cast(Any, own.users), noise=own.click_noise)
-    model, reader = load_ranker(own.ranker), Reader(reading, own.threads)
+    model, reader = load_ranker(own.ranker), Reader(reading, own.threads, names=True)
     documents = reader.read(own.data, like=reader.feature_space(model, own.ranker, own.data) if model else None)
     scores = scores_of(own.ranker, model, documents, own.threads)
     log = simulate_clicks(

@@ -298,6 +298,9 @@ def _matched(rows: DocumentRows, words: list[str], data: RankingDataset) -> tupl
     elif len(words) != data.n_documents:
         raise FileFormatError(f"{len(words):,} scores, but the data has {data.n_documents:,} rows", file=rows.file)
     else:
+        if documents is None and any(rows.names) and rows.columns.get("id") != "id":
+            words_of_file = f"{rows.file}: the data name no documents, so the scores are taken in the order of the rows"
+            warn_user(f"{words_of_file}; --id COLUMN, or comments in libsvm text, name them", DataWarning)
         row = next((i for i, (name, other) in enumerate(zip(of_rows, of_data, strict=True)) if name != other), -1)
         if row >= 0:
             what = f"the score is for {of_rows[row]}, but data row {row + 1:,} is for {of_data[row]}"

@@ -288,6 +288,18 @@ def test_first_use_cli_08_named_scores_that_lack_repeat_or_add_documents(plain: 
             )
 
 
+def test_first_use_cli_08_names_that_the_data_lack_are_said(plain: Path, tmp_path: Path) -> None:
+    text = (plain / "data.txt").read_text()
+    data = written(tmp_path / "data.txt", "".join(line.partition(" #")[0] + "\n" for line in text.splitlines()))
+    for command in (
+        ("evaluate", plain / "scores.csv", data),
+        ("verify", plain / "m.txt", data, "--against", plain / "scores.csv"),
+    ):
+        done = invoke(*command)
+        assert (done.exit_code, "--id" in done.stderr) == (0, True), done.stderr
+    assert "--id" not in invoke("evaluate", plain / "scores.txt", data).stderr
+
+
 def test_first_use_cli_08_frames_are_matched_by_name(plain: Path) -> None:
     data = boostrank.RankingDataset.read(plain / "data.txt", keep_names=True)
     frame = pd.read_csv(plain / "scores.csv").sample(frac=1.0, random_state=1)
