@@ -73,9 +73,9 @@ def entries_of(
         for entry in inner:
             yield from entries_of(entry, *keys, query)
     elif document is not None and query is not None:
-        yield query, document, plain[next(key for key in numbers if key in plain)]
-    elif any(key in plain for key in queries) and any(key in plain for key in documents):
-        raise LookupError  # columns instead of rows
+        yield query, document, plain[next((key for key in numbers if key in plain), numbers[0])]
+    elif any(key in plain for key in queries):
+        raise LookupError  # a row without a document, or columns instead of rows
     else:
         yield from _by_query(value, keys, query)
 

@@ -163,6 +163,8 @@ def test_report_12_documents_by_gain_and_refused_json(plain: Path, tmp_path: Pat
     assert values_by_query(written(tmp_path / "gain.json", BY_GAIN)) == {"q1": GRADES["q1"]}
     for content, words in (
         ({"qid": {"0": 1}, "docno": {"0": 2}, "label": {"0": 3}}, "label"), ({"a": 1}, "label"), ([1], "label"),
+        ({"qid": 1, "label": 0}, "doc_id"), ({"qid": 1, "doc_id": 0}, "label"),
+        ([{"query": "q1", "ratings": [{"docId": "d1"}]}], "label"),
         ({"q1": {"d1": "0,5"}}, "decimal point"), ('{"q1": {"d1": 1, "d1": 2}}', "twice"), ("{", "JSON"),
         ({"q1": {"d1": "good"}}, "'good'"), ({"index": "i", "queries": [{"template": "a"}]}, "label"),
     ):  # fmt: skip
