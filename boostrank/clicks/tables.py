@@ -20,10 +20,10 @@ from boostrank.clicks.log import COLUMNS, MAX_POSITION, MAX_ROWS, ClickLog, chec
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError, ParameterError, warn_user
 from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array, as_numbers
-from boostrank.data.columns import DEFAULTS, column_of
+from boostrank.data.columns import DEFAULTS
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.judgements import NAMES
-from boostrank.data.source import Reading, matching
+from boostrank.data.judgements import recognised
+from boostrank.data.source import matching
 from boostrank.data.tables import Batch, arrow, batches, header_of
 
 _BETWEEN, _ROLES = "\x1f", ("qid", "id")
@@ -135,16 +135,12 @@ def _summed(table: Any) -> Any:
 
 def _keys_in(path: str | PathLike[str], keys: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of a table with the keys: their own names, or else another name of a query or a document."""
-    header, roles = header_of(path), {key: role for role in _ROLES for key in keys if _column(role, [key])}
+    header, roles = header_of(path), {key: role for role in _ROLES for key in keys if recognised(role, [key])}
     left = [role for role in _ROLES if role not in roles.values()]
     unknown = [key for key in keys if key not in roles]
     roles |= dict(zip(unknown, left[-len(unknown) :], strict=False))
-    others = {key: _column(roles[key], header) for key in keys if key not in header and key in roles}
+    others = {key: recognised(roles[key], header) for key in keys if key not in header and key in roles}
     return tuple(others.get(key) or key for key in keys)
-
-
-def _column(role: str, header: Sequence[str]) -> str | None:
-    return column_of(role, header, Reading(), NAMES)
 
 
 def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:

@@ -217,7 +217,7 @@ def _is_list(line: bytes, what: str) -> bool:
     cells = _cells(line)
     form = _FORMS[what].get(len(cells))
     if len(cells) == _OF_PAIRS and b"," not in line and form is not None:
-        return column_of("qid", cells, Reading(), NAMES) is None
+        return recognised("qid", cells) is None
     numeric = len(cells) > _OF_PAIRS and form is not None and bool(NUMBER.fullmatch(form(cells)[2]))
     return numeric or bool(re.match(rb"\S+[ \t]+(qid:|[Qq]?0[ \t])", line))
 
@@ -299,6 +299,14 @@ def as_name(value: Any) -> str:
 
 
 # Tables --------------------------------------------------------------------------------------------------------------
+
+
+def recognised(role: str, header: Sequence[str]) -> str | None:
+    """Return the column with a role by its name in `NAMES`, or None if there is none, or several."""
+    try:
+        return column_of(role, header, Reading(), NAMES)
+    except DataError:
+        return None
 
 
 def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], *, valued: bool = True) -> int:

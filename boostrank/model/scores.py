@@ -19,17 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import DataError, DataWarning, FileFormatError, ModelError, warn_user
+from boostrank.core.errors import DataWarning, FileFormatError, ModelError, warn_user
 from boostrank.core.files import foreign_kind, read_text, replacing
 from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
 from boostrank.core.types import Float32Array, Float64Array, Int64Array, as_numbers
 from boostrank.data.assemble import Named, pieces_of_files
-from boostrank.data.columns import column_of
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.frames import as_frame, names_of
 from boostrank.data.json_judgements import json_of
-from boostrank.data.judgements import NAMES, DocumentRows, read_rows
-from boostrank.data.source import Reading, format_by_name
+from boostrank.data.judgements import DocumentRows, read_rows, recognised
+from boostrank.data.source import format_by_name
 from boostrank.data.tables import TableSource, arrow, batches, header_of
 from boostrank.data.text.writer import score_text
 from boostrank.engines import formats
@@ -206,11 +205,7 @@ def columns_of(path: str, *, alone: bool = True) -> Mapping[str, str]:
 
 def _roles_in(names: Sequence[str]) -> dict[str, str]:
     """Return the names of the columns with a query, a document and a score."""
-    roles = {}
-    for role in ("qid", "id", "score"):
-        with contextlib.suppress(DataError):  # several candidates
-            roles[role] = column_of(role, names, Reading(), NAMES)
-    return {role: name for role, name in roles.items() if name is not None}
+    return {role: name for role in ("qid", "id", "score") if (name := recognised(role, names))}
 
 
 def read_scores(path: str, data: RankingDataset) -> Float64Array:
