@@ -178,12 +178,12 @@ def read_rows(
     Raises:
         FileFormatError: the source cannot be read, or a score is missing. The message has the line.
     """
-    kind = "run" if run else "judgements"
-    is_path = isinstance(source, str | os.PathLike)
-    rows = DocumentRows(os.fspath(source) if is_path else f"the {kind}", "score" if run else "grade")
-    if not is_path:
+    kind, what = ("run", "score") if run else ("judgements", "grade")
+    if not isinstance(source, str | os.PathLike):
+        rows = DocumentRows(f"the {kind}", what)
         _add_object(rows, source)
     else:
+        rows = DocumentRows(os.fspath(source), what)
         spec, first = format_of(source), b""
         if not spec.begins:  # text
             first = next((line for _, line in lines_of(rows.file) if line.strip() and not line.startswith(b"#")), b"")
