@@ -25,7 +25,6 @@ from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN, count_of, no_numb
 from boostrank.core.types import Float32Array, Float64Array, Int64Array, as_numbers
 from boostrank.data.assemble import Named, pieces_of_files
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.frames import as_frame, names_of
 from boostrank.data.json_judgements import json_of
 from boostrank.data.judgements import DocumentRows, read_rows, recognised
 from boostrank.data.source import format_by_name
@@ -260,6 +259,8 @@ def read_logged(
 
 def as_scores(given: Any, data: RankingDataset, what: str) -> Float64Array:
     """Return scores, float64[N], in input order, from an array, or from a frame that names queries and documents."""
+    from boostrank.data.frames import as_frame, names_of
+
     frame = as_frame(given) if hasattr(type(given), "columns") else None
     if frame is None or len(_roles_in(names_of(frame))) < len(_COLUMNS):
         return as_numbers(given, what)
