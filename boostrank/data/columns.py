@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, takewhile
 from typing import Any
@@ -212,9 +212,19 @@ def _check_header(header: Sequence[str]) -> None:
         raise DataError(f"{count} columns are called {name!r}; names must be distinct")
 
 
-def column_of(role: str, header: Sequence[str], options: Reading) -> str | None:
+def plain_name(name: str) -> str:
+    """Return the name of a column in the spelling of `DEFAULTS`: `Query ID` is `query_id`."""
+    return re.sub(r"[\s-]+", "_", name.lower())
+
+
+def column_of(
+    role: str,
+    header: Sequence[str],
+    options: Reading,
+    defaults: Mapping[str, tuple[tuple[str, ...], ...]] = DEFAULTS,
+) -> str | None:
     """Return the name of the column with a role, from the option or the defaults, or None if there is none."""
-    name: str | None = getattr(options, role)
+    name: str | None = getattr(options, role, None)
     if name is not None:
         return _check_there(name, role, header)
     name = options.roles.get(role)
@@ -223,9 +233,7 @@ def column_of(role: str, header: Sequence[str], options: Reading) -> str | None:
     taken = {*(options.roles.get("drop") or ()), *(options.space.feature_names if options.space is not None else ())}
     if role == "id":
         taken |= {*(options.categorical or ()), *filter(None, (options.label, options.qid, options.weight))}
-    tiers: tuple[tuple[str, ...], ...] = DEFAULTS[role]
-    plain = {name: re.sub(r"[\s-]+", "_", name.lower()) for name in header}  # `Query ID` is `query_id`
-    known = ([name for name in header if plain[name] in tier and name not in taken] for tier in tiers)
+    known = ([name for name in header if plain_name(name) in tier and name not in taken] for tier in defaults[role])
     found = next(filter(None, known), [])
     if len(found) > 1 and role != "id":
         raise DataError(f"the columns {' and '.join(map(repr, found))} are candidates; choose one with --{role}")

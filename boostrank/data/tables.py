@@ -505,11 +505,13 @@ def header_of(path: str | PathLike[str]) -> tuple[str, ...]:
         return source.columns.header
 
 
-def _opened(path: str | PathLike[str], numbers: Sequence[str], texts: Sequence[str]) -> TableSource:
+def _opened(
+    path: str | PathLike[str], numbers: Sequence[str], texts: Sequence[str], missing_tokens: Sequence[str] = ()
+) -> TableSource:
     if not is_table(path):
         words = "not recognised as CSV, TSV, Parquet or Arrow by name or content"
         raise FileFormatError(words, file=fspath(path))
-    source = open_files(path, pick=(tuple(numbers), tuple(texts)))[1]
+    source = open_files(path, pick=(tuple(numbers), tuple(texts)), missing_tokens=missing_tokens)[1]
     assert isinstance(source, TableSource)
     return source
 
@@ -520,11 +522,12 @@ def batches(
     numbers: Sequence[str] = (),
     texts: Sequence[str] = (),
     truths: Sequence[str] = (),
+    missing_tokens: Sequence[str] = (),
     chunk_bytes: int = 4 << 20,
 ) -> Iterator[Batch]:
     """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in row order."""
     texts = dict.fromkeys((*texts, *truths))
-    with closing(_opened(path, tuple(dict.fromkeys(numbers)), tuple(texts))) as source:
+    with closing(_opened(path, tuple(dict.fromkeys(numbers)), tuple(texts), missing_tokens)) as source:
         first = source.header_lines
         for file, load in source.loads(chunk_bytes, 1):
             if load is None:
