@@ -18,8 +18,8 @@ import numpy.typing as npt
 from boostrank.clicks.log import COLUMNS, MAX_POSITION, MAX_ROWS, ClickLog, checked_counts, some_documents
 from boostrank.core.errors import DataError, FileFormatError, InputError, ParameterError
 from boostrank.core.types import Int64Array, as_numbers
-from boostrank.data.columns import DEFAULTS
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.roles import DEFAULTS
 from boostrank.data.tables import Batch, arrow, batches, header_of
 
 _BETWEEN = "\x1f"
@@ -255,7 +255,7 @@ def from_frame(
     frame: Any,
     columns: ClickColumns | None = None,
     *,
-    qid: str = "qid",
+    qid: str | None = None,
     weight: str | None = None,
     drop: Sequence[str] | str = (),
     sort: bool = False,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date, time
+from decimal import Decimal
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -15,6 +18,8 @@ import numpy.typing as npt
 from boostrank.core.errors import DataError, FileFormatError, RowError
 from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Float64Array, Int64Array, pandas_index
+
+_TIME = re.compile(r"(\d{4,}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)?(?:(\.\d*?)0*)?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
 Places = Callable[[int], tuple[str, int]]
 """Function that returns the source of a row as (file, line), (description, 0), or ("", row before reordering)."""
@@ -290,8 +295,13 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     given = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
     if given.ndim != 1:
         raise DataError(f"query ids must be one-dimensional, not of shape {given.shape}")
-    if given.dtype.kind in "cVmM":
+    if given.dtype.kind in "cVm":
         raise DataError(f"query ids must be whole numbers or text, not {given.dtype}; convert them to text")
+    if given.dtype.kind == "M":
+        times, of_row = np.unique(given, return_inverse=True)
+        row = int(np.argmax(np.isnat(given))) if given.size else 0
+        texts = np.fromiter((_id_of_object(one, row) for one in times), object, times.size)
+        return texts[of_row]
     if given.dtype.kind in "SOT":
         return _ids_of_objects(given.astype(object))
     if given.dtype.kind == "b":
@@ -325,19 +335,34 @@ def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _id_of_object(one: Any, row: int) -> int | str:
     if isinstance(one, str):
         return one
-    numeric = isinstance(one, int | float | np.integer | np.floating | np.bool_)
-    if one is None or (numeric and not np.isfinite(one)) or str(one) in ("<NA>", "NaT"):
+    if one is None or str(one).lower() in ("<na>", "nat", "nan", "inf", "-inf"):
         raise DataError(f"row {row} has no query id")
+    if isinstance(one, date | time | np.datetime64) or type(one).__name__ == "Period":
+        return time_text(str(one).replace("T", " "))
     if isinstance(one, bytes):
         try:
             return one.decode()
         except UnicodeDecodeError:
             raise DataError(f"the query id of row {row}, {one!r}, is not valid UTF-8") from None
-    if numeric and int(one) == one:
-        return int(one)
+    numeric = isinstance(one, int | float | Decimal | np.integer | np.floating | np.bool_)
+    if numeric and int(one) == one:  # type: ignore[arg-type]
+        return int(one)  # type: ignore[arg-type]
     raise DataError(
-        f"query ids must be whole numbers or text, one-dimensional: row {row} has {one!r}, of type {type(one).__name__}"
+        f"query ids must be whole numbers or text, one-dimensional: row {row} has {one!r}, of type "
+        f"{type(one).__name__}; convert them to text"
     )
+
+
+def time_text(word: str) -> str:
+    """Return a time as query ids write it: the day if it is midnight, else without zeros at the end (`10:00:00.5`)."""
+    found = _TIME.fullmatch(word)
+    if found is None:
+        return word
+    clock = found[2] + (found[3] or ":00") + (found[4] or "").rstrip(".")
+    zone = (found[5] or "").replace(":", "").replace("Z", "+0000")
+    if clock == "00:00:00":
+        return found[1]
+    return f"{found[1]} {clock}{zone[:3]}" + (f":{zone[3:]}" if zone else "")
 
 
 def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:

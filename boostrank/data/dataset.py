@@ -273,8 +273,8 @@ class RankingDataset:
         cls,
         frame: Any,
         *,
-        label: str = "label",
-        qid: str = "qid",
+        label: str | None = None,
+        qid: str | None = None,
         weight: str | None = None,
         id: str | None = None,
         drop: Sequence[str] | str = (),
@@ -286,7 +286,8 @@ class RankingDataset:
 
         Args:
             frame: a table, like `X` in `from_arrays`.
-            label, qid, weight: column names. For weights, see `from_arrays`.
+            label, qid, weight: column names. None means the usual names of labels (`label`, `relevance`, `grade`,
+                `rating`) and query ids (`qid`, `query_id`, `query`), as in files. For weights, see `from_arrays`.
             id: column with document names.
             drop: columns that are not features, such as document ids and dates.
             categorical_feature: see `from_arrays`. Positions count features.

@@ -15,8 +15,9 @@ import numpy as np
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
 from boostrank.core.files import check_writable, read_whole, replacing
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.columns import DEFAULTS, choose_columns, column_of
+from boostrank.data.columns import choose_columns, column_of
 from boostrank.data.options import name_in, words_in
+from boostrank.data.roles import DEFAULTS
 from boostrank.data.source import Reading, expand
 from boostrank.data.tables import arrow, batches, header_of
 from boostrank.data.text.files import lines_of

@@ -15,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from boostrank.core.errors import DataError, DataWarning, ParameterError, did_you_mean, warn_user
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.frames import as_frame, names_of
+from boostrank.data.roles import say_query_columns
 from boostrank.fit.gradient import required_names
 from boostrank.fit.params import headline, metric_names
 from boostrank.fit.train import train
@@ -79,8 +81,8 @@ def _of_model(name: str, doc: str, kind: Callable[[Any], Any] = lambda value: va
 class BoostRanker(BaseEstimator):  # type: ignore[misc]
     """A scikit-learn ranker that wraps `boostrank.train`, for pipelines, searches and cross-validation.
 
-    Pass queries as an argument (`fit(X, y, qid=qid)`) or as a column `qid` of a frame. The column works everywhere in
-    scikit-learn, while the argument needs `sklearn.set_config(enable_metadata_routing=True)`:
+    Pass queries as an argument (`fit(X, y, qid=qid)`) or as a column `qid` of a frame (or `query_id` or `query`, with a
+    warning). The column works everywhere in scikit-learn, while the argument needs `sklearn.set_config(enable_metadata_routing=True)`:
 
         cross_validate(BoostRanker(), X, y, cv=QueryKFold(5), params={"qid": qid})
 
@@ -328,12 +330,15 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """Return the model's features, query ids and query sizes, for the method `what`."""
         if what not in ("fit", "eval_set"):
             check_is_fitted(self, "model_")
-        X, column, is_table = split_table(X)
-        if column is not None:
-            if qid is not None or group is not None:
-                raise DataError(f"queries are given twice, as qid or group and as the column {QID!r}; remove one")
-            qid = column
-        reset = what == "fit"
+        reset, explicit = what == "fit", qid is not None or group is not None
+        features = () if reset else getattr(self, "feature_names_in_", ())
+        X, column, name = split_table(X, features, warns=reset, usual=not (reset and explicit))
+        is_table = name is not None
+        if explicit and name == QID:
+            raise DataError(f"queries are given twice, as qid or group and as the column {QID!r}; remove one")
+        qid = qid if explicit else column
+        if reset and explicit and is_table:
+            say_query_columns(names_of(as_frame(X)))
         if reset:
             self._has_names, self._knows_queries = is_table, qid is not None or group is not None
         if not (is_table and self._has_names):
