@@ -131,10 +131,13 @@ class QueryIndex:
         if again.size:
             at = int(again[0])
             (name,) = firsts[at : at + 1].tolist()
+            mend = "the rows of a query must be contiguous; sort them stably by query id (sort=True, or "
+            mend += "BoostRanker(sort=True))"
+            if firsts.dtype.kind in "iu" and not np.any(np.diff(starts, append=given.size) % np.maximum(firsts, 1)):
+                mend = "the ids seem to be the sizes of the queries; pass the query id of each row"
             raise DataError(
                 f"query {name!r} appears again at row {starts[at]} (0-based) after ending near row "
-                f"{starts[numbers[at]]}: the rows of a query must be contiguous; sort them stably by query id "
-                "(sort=True, or BoostRanker(sort=True))"
+                f"{starts[numbers[at]]}: {mend}"
             )
         ptr = np.concatenate([starts, [given.size]]).astype(np.int64)
         if firsts.dtype.kind in "iu" and (not firsts.size or int(firsts.max()) <= np.iinfo(np.int64).max):
@@ -314,6 +317,16 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     if whole is None:
         raise DataError("query ids must be whole numbers or text")
     return whole
+
+
+def ids_of_rows(ids: npt.ArrayLike, rows: int) -> npt.NDArray[Any]:
+    """Return `checked_ids`, and raise `DataError` unless there is one id per row."""
+    found = checked_ids(ids)
+    if found.size != rows:
+        sizes = found.dtype.kind in "iu" and int(found.sum()) == rows
+        mend = "; they add up to the rows: pass sizes as group" if sizes else ""
+        raise DataError(f"there are {found.size:,} query ids (qid) but {rows:,} rows of features{mend}")
+    return found
 
 
 def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:

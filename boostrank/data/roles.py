@@ -47,7 +47,7 @@ def _plain(name: str) -> str:
 
 
 def index_columns(names: Sequence[str], metadata: Mapping[bytes, bytes] | None = None) -> list[str]:
-    """Return the columns that hold the index of a pandas frame, by their names or by the metadata of an Arrow schema."""
+    """Return the columns with the index of a pandas frame, by their names or the metadata of an Arrow schema."""
     first = set(takewhile(_RESET_INDEX.fullmatch, names))
     first |= {name for name in of_pandas(metadata).get("index_columns", ()) if isinstance(name, str)}
     return [name for name in names if name in first or _INDEX.fullmatch(name)]

@@ -82,7 +82,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     """A scikit-learn ranker that wraps `boostrank.train`, for pipelines, searches and cross-validation.
 
     Pass queries as an argument (`fit(X, y, qid=qid)`) or as a column `qid` of a frame (or `query_id` or `query`, with a
-    warning). The column works everywhere in scikit-learn, while the argument needs `sklearn.set_config(enable_metadata_routing=True)`:
+    warning). The column works everywhere in scikit-learn, while the argument needs
+    `sklearn.set_config(enable_metadata_routing=True)`:
 
         cross_validate(BoostRanker(), X, y, cv=QueryKFold(5), params={"qid": qid})
 
@@ -342,7 +343,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         if reset:
             self._has_names, self._knows_queries = is_table, qid is not None or group is not None
         if not (is_table and self._has_names):
-            how = {"accept_sparse": True, "ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
+            fewest = {"fit": 2, "eval_set": 0}.get(what, 1)  # training names the empty validation set
+            how = {"accept_sparse": True, "ensure_all_finite": False, "ensure_min_samples": fewest}
             X = validate_data(self, X, reset=reset, **how)
         elif reset:
             validate_data(self, X, skip_check_array=True)
@@ -427,7 +429,12 @@ def _fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     if (X is None) != (y is None):
         raise ParameterError("eval_X and eval_y must be given together")
     if X is not None:
-        sets = list(zip(X, y, strict=True)) if isinstance(X, tuple) else (X, y)
+        several = isinstance(X, tuple) or (
+            isinstance(X, list) and all(len(getattr(one, "shape", ())) == 2 for one in X)
+        )
+        if several and (not isinstance(y, list | tuple) or len(X) != len(y)):
+            raise ParameterError(f"eval_X has {len(X)} sets: pass eval_y as a list with the labels of each")
+        sets = list(zip(X, y, strict=True)) if several else (X, y)
         rest = _with(rest, "eval_set", sets, "eval_X")
     found = _ours(rest, _FIT, "fit")
     metrics = found.get("eval_metric")

@@ -26,7 +26,9 @@ from boostrank.options import typed_names
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
 _INF = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
-_WRITTEN = re.compile(r"[+-]?[$€£]? ?(\d+|\d{1,3}([,'_ ]\d{3})+)([.,]\d+)? ?[%$€£]?")  # 0,5  1,234.5  12%  $3
+_WRITTEN = re.compile(
+    r"[+-]?[$€£]? ?(\d+|\d{1,3}([,'_ ]\d{3})+)([.,]\d+)?([eE][+-]?\d+)? ?[%$€£]?"
+)  # 0,5  1,234.5  12%  $3
 _TRUTH = frozenset((b"True", b"true", b"TRUE", b"False", b"false", b"FALSE"))
 _LIBSVM = re.compile(rb"[+-]?[\d.]\S*[ \t]+(qid:\S+|\d+:\S+)")
 
@@ -162,7 +164,8 @@ class CsvSource(TableSource):
         except csv.Error:
             return 'a quote (") is not closed on its line: double the quote; cells cannot span lines', []
         if len(row) != width:
-            return f"the row has {len(row):,} cells, but the first line has {width:,} names", []
+            more = ": write decimal points, and quote text with commas" * (len(row) > width and self.delimiter == ",")
+            return f"the row has {len(row):,} cells, but the first line has {width:,} names{more}", []
         return "", row
 
     def _number(self, word: str, name: str, is_feature: bool) -> tuple[float, str]:
