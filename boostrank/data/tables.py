@@ -48,6 +48,11 @@ def arrow(module: str = "") -> Any:
         raise MissingDependency("tables need pyarrow: pip install 'boostrank[tables]'") from None
 
 
+def is_buffer(one: Any) -> bool:
+    """Return whether a source is an Arrow buffer, which holds a data frame."""
+    return type(one).__module__.startswith("pyarrow") and isinstance(one, arrow().Buffer)
+
+
 @dataclass
 class Batch:
     """The columns of consecutive rows in a file.

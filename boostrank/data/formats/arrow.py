@@ -12,7 +12,7 @@ import numpy as np
 from boostrank.core.errors import FileFormatError
 from boostrank.data.roles import of_pandas
 from boostrank.data.source import File, Format, OneSource, format_by_magic
-from boostrank.data.tables import Batch, TableSource, arrow, is_number, is_text
+from boostrank.data.tables import Batch, TableSource, arrow, is_buffer, is_number, is_text
 from boostrank.options import typed_names
 
 _FEATHER_1, _FILE, _STREAM = b"FEA1", b"ARROW1", b"\xff\xff\xff\xff"
@@ -30,6 +30,8 @@ class ColumnarSource(TableSource):
         """Return the schema, the number of rows (None if unknown), and a function from (positions, rows) to batches."""
 
     def open_file(self, one: OneSource, max_bytes: int | None) -> ColumnarFile:
+        if is_buffer(one):
+            return ColumnarFile("<frame>", max_bytes, one)
         if not isinstance(one, (str, os.PathLike)) or one == "-" or (os.path.exists(one) and not os.path.isfile(one)):
             name = "<stdin>" if one == "-" else str(getattr(one, "name", one))
             raise FileFormatError("such files need random access; save the file to disk", file=name)
@@ -121,10 +123,10 @@ class ColumnarFile(File):
     places: list[int]
     batches: Callable[[list[int], int], Iterator[Any]]
 
-    def __init__(self, path: str, max_bytes: int | None) -> None:
+    def __init__(self, path: str, max_bytes: int | None, buffer: Any = None) -> None:
         try:
-            super().__init__(path, path)
-            self.handle = arrow().OSFile(path, "rb")
+            super().__init__(path, path if buffer is None else None)
+            self.handle = arrow().OSFile(path, "rb") if buffer is None else arrow().BufferReader(buffer)
         except OSError as error:
             raise FileFormatError(str(error.strerror or error), file=path) from None
         self.size, self._max_bytes = self.total or 0, max_bytes
