@@ -148,9 +148,9 @@ class ClusterTraining:
         """Train on a launcher's workers. `data` and each validation set are paths, or a table if `frames`."""
         started, groups = time.perf_counter(), [data, *sets.values()]
         tables = [dict[str, Any]()] * launcher.size
-        qid = self._reading.get("qid") or (_query_column(data) if frames else None)
-        if frames:
-            self._reading["qid"] = qid
+        qid = self._reading.get("qid")
+        if frames and qid is None:
+            qid = self._reading["qid"] = _query_column(data)
         if frames and launcher.frames and type(data).__module__.partition(".")[0].startswith(launcher.frames):
             launcher.hold(groups, qid)
         elif frames:

@@ -98,7 +98,7 @@ def test_report_03_a_frame_with_a_usual_query_column_is_not_one_query(kind: str,
 def test_report_03_from_frame_takes_the_usual_columns_of_files(kind: str) -> None:
     data = RankingDataset.from_frame(KINDS[kind](FRAME.assign(relevance=Y, query_id=QID)))
     assert (len(data.queries), data.feature_names, data.labels.tolist()) == (QUERIES, ("a", "b", "c"), Y.tolist())
-    with pytest.raises(DataError, match="query_id.*qid="):
+    with pytest.raises(DataError, match=r"query_id.*qid="):
         RankingDataset.from_frame(KINDS[kind](FRAME.assign(label=Y, session=QID)))
 
 
@@ -342,9 +342,9 @@ def test_report_14_decimal_commas_in_data_are_named(name: str, lines: list[str],
 
 def test_first_use_python_08_a_missing_category_is_nan() -> None:
     coded = np.c_[X, np.where(Y == 2, -1, Y)]
-    with pytest.raises(DataError, match="-1.*NaN"):
+    with pytest.raises(DataError, match=r"-1.*NaN"):
         RankingDataset.from_arrays(coded, Y, qid=QID, categorical_feature=[3])
-    with pytest.raises(DataError, match="'d'.*-1.*NaN"):
+    with pytest.raises(DataError, match=r"'d'.*-1.*NaN"):
         frame = FRAME.assign(d=coded[:, 3], label=Y, qid=QID)
         RankingDataset.from_frame(frame, categorical_feature=["d"])
 
@@ -362,7 +362,7 @@ def test_first_use_python_09_sizes_as_ids_are_named() -> None:
 
 
 def test_first_use_python_09_label_minus_one_says_when_a_map_merges_grades() -> None:
-    with pytest.raises(DataError, match="-1=0.*label 0.*not judged"):
+    with pytest.raises(DataError, match=r"-1=0.*label 0.*not judged"):
         boostrank.train({"verbosity": -1}, RankingDataset.from_arrays(X, Y - 1, qid=QID), 2)
     with pytest.raises(DataError) as caught:  # nothing is merged
         boostrank.train({"verbosity": -1}, RankingDataset.from_arrays(X, np.where(Y > 1, 1, -1), qid=QID), 2)
@@ -384,7 +384,7 @@ def test_first_use_python_09_validation_sets_are_named_and_listed() -> None:
 
 @pytest.mark.parametrize("scale", [0.5, 0.01])
 def test_first_use_python_14_labels_between_grades_are_named_with_exponential_gain(scale: float) -> None:
-    with pytest.warns(DataWarning, match=f"label {scale}.*gain='linear'"):
+    with pytest.warns(DataWarning, match=rf"label {scale}.*gain='linear'"):
         BoostRanker(**PLAIN).fit(X, Y * scale, qid=QID)
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataWarning)

@@ -270,6 +270,7 @@ class LibsvmSource(Source):
         # The beginning and the side files of the first file decide whether all rows or none have labels and query ids.
         rows = _first_rows(first.head)
         self.lacks_labels = _lack_labels(rows)
+        self.weighted = bool(rows) and b":" in rows[0][0] and not self.lacks_labels  # label:weight
         self.unlabelled = self.lacks_labels and (reading.rows_alone or not reading.labelled)
         has_qid = any(token.startswith(b"qid:") for row in rows for token in row)
         alone = reading.rows_alone or find_sidecar(first.path, GROUP_SUFFIXES) is not None
