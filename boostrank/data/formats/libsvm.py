@@ -390,15 +390,14 @@ class LibsvmSource(Source):
 
     def _without_label(self, line: bytes, words: str) -> str:
         """Return the message about a row that begins with `number:`, with a command that writes what can be read."""
-        file = self._open[-1]
-        new, name = shlex.quote(f"{file.name}.new"), shlex.quote(file.name)
-        source = f"<(gzip -dc {name})" if file.is_packed else name
-        if _WEIGHTED.match(line) or not (self.lacks_labels or line.startswith(b"qid:")):
-            words = (
-                "the row starts with label:weight, as in XGBoost, but weights are read from FILE.weight; run `sed -E"
-            )
-            command = rf"'s/^([^:# ]+):[^ ]+/\1/' {source} > {new}; sed -En 's/^[^:# ]+:([^ ]+).*/\1/p' {source}"
-            return f"{words} {command} > {new}.weight`"
+        path = self._open[-1].path or "FILE"
+        source, new = shlex.quote(path), shlex.quote(f"{path}.new")
+        if self._open[-1].is_packed:
+            source = f"<(gzip -dc {source})"
+        if self.weighted or _WEIGHTED.match(line):
+            words = f"{shown(line.split()[0])} is label:weight, as in XGBoost, but weights are read from FILE.weight"
+            script = rf"s/^([^:# ]+):[^ ]+/\1/' {source} > {new}; sed -En 's/^[^:# ]+:([^ ]+).*/\1/p"
+            return f"{words}; run `sed -E '{script}' {source} > {new}.weight`"
         if not self.lacks_labels:
             return f"{words}, but the first rows have one"
         words += ". Only predict, verify and export take such rows"
