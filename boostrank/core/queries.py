@@ -294,7 +294,9 @@ def _whole(values: Any) -> Int64Array | None:
 
 def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     """Return the query ids of rows, [N], as int64 (uint64 if large) or text, or raise `DataError` for other ids."""
-    # NumPy would turn the numbers of a mixed list into text.
+    # NumPy would turn the numbers of a mixed list into text, and the times of polars and Arrow to those of Greenwich.
+    if getattr(getattr(ids, "dtype", None), "time_zone", None) or getattr(getattr(ids, "type", None), "tz", None):
+        ids = list(getattr(ids, "to_pylist", getattr(ids, "to_list", None))())  # type: ignore[misc]
     given = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
     if given.ndim != 1:
         raise DataError(f"query ids must be one-dimensional, not of shape {given.shape}")

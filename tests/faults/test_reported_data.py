@@ -213,10 +213,23 @@ def test_report_09_10_ids_are_the_same_text_in_files_and_frames(name: str) -> No
         pd.Series(MIDNIGHTS).dt.tz_localize("Europe/Berlin"),
         pd.PeriodIndex(DAYS, freq="D"),
         pl.Series(DAYS),
+        pl.Series(MIDNIGHTS).dt.replace_time_zone("Europe/Berlin"),
         pa.array(DAYS),
+        pa.array(MIDNIGHTS, pa.timestamp("us", "UTC")),
         pd.Series(DAYS).astype("category"),
     ],
-    ids=["dates", "numpy", "timestamps", "zone", "periods", "polars", "arrow", "categories"],
+    ids=[
+        "dates",
+        "numpy",
+        "timestamps",
+        "zone",
+        "periods",
+        "polars",
+        "polars zone",
+        "arrow",
+        "arrow zone",
+        "categories",
+    ],
 )
 def test_report_10_days_in_python_are_ids(ids: Any) -> None:
     data = RankingDataset.from_arrays(np.arange(2.0)[:, None], [0, 1], qid=ids)
@@ -344,8 +357,8 @@ def test_first_use_python_08_a_missing_category_is_nan() -> None:
     coded = np.c_[X, np.where(Y == 2, -1, Y)]
     with pytest.raises(DataError, match=r"-1.*NaN"):
         RankingDataset.from_arrays(coded, Y, qid=QID, categorical_feature=[3])
+    frame = FRAME.assign(d=coded[:, 3], label=Y, qid=QID)
     with pytest.raises(DataError, match=r"'d'.*-1.*NaN"):
-        frame = FRAME.assign(d=coded[:, 3], label=Y, qid=QID)
         RankingDataset.from_frame(frame, categorical_feature=["d"])
 
 

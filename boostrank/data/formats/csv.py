@@ -26,9 +26,8 @@ from boostrank.options import typed_names
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
 _INF = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
-_WRITTEN = re.compile(
-    r"[+-]?[$€£]? ?(\d+|\d{1,3}([,'_ ]\d{3})+)([.,]\d+)?([eE][+-]?\d+)? ?[%$€£]?"
-)  # 0,5  1,234.5  12%  $3
+# Numbers such as 0,5  1,234.5  12%  $3
+_WRITTEN = re.compile(r"[+-]?[$€£]? ?(\d+|\d{1,3}([,'_ ]\d{3})+)([.,]\d+)?([eE][+-]?\d+)? ?[%$€£]?")
 _TRUTH = frozenset((b"True", b"true", b"TRUE", b"False", b"false", b"FALSE"))
 _LIBSVM = re.compile(rb"[+-]?[\d.]\S*[ \t]+(qid:\S+|\d+:\S+)")
 

@@ -58,12 +58,7 @@ _RULES = (
     (parse.LABEL, rb"(?i)[+-]*(nan|inf|infinity)\Z", "label {token} is not finite"),
     (parse.LABEL, text_files.NUMBER.pattern, "label {token} exceeds the range of float64"),
     (parse.LABEL, rb"qid:|\d+:", "the row starts with {token}: its label is missing"),
-    (
-        parse.LABEL,
-        rb"[^,]*,[^,]*\Z",
-        "label {token} has a comma: write a decimal point; several labels per row are not supported",
-    ),
-    (parse.LABEL, rb".*,", "label {token} is not a single number; several labels per row are not supported"),
+    (parse.LABEL, rb".*,", "label {token} is not a single number with a decimal point; rows have one label each"),
     (parse.LABEL, rb"", "label {token} is not a number"),
     (_UNEXPECTED_LABEL, rb"", "the row has the label {token}, but the first rows have none"),
     (parse.NO_QID, rb"", "the row has no qid; write qid:ID after the label (or, for all rows, sizes to FILE.query)"),
