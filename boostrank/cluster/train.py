@@ -148,7 +148,7 @@ class ClusterTraining:
         """Train on a launcher's workers. `data` and each validation set are paths, or a table if `frames`."""
         started, groups = time.perf_counter(), [data, *sets.values()]
         tables = [dict[str, Any]()] * launcher.size
-        qid = self._reading.get("qid")
+        qid: Any = self._reading.get("qid")
         if frames and qid is None:
             qid = self._reading["qid"] = _query_column(data)
         if frames and launcher.frames and type(data).__module__.partition(".")[0].startswith(launcher.frames):

@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from boostrank.core.errors import DataError, DataWarning, ParameterError, did_you_mean, warn_user
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.frames import as_frame, names_of
-from boostrank.data.roles import say_query_columns
 from boostrank.fit.gradient import required_names
 from boostrank.fit.params import headline, metric_names
 from boostrank.fit.train import train
@@ -338,8 +336,6 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         if explicit and name == QID:
             raise DataError(f"queries are given twice, as qid or group and as the column {QID!r}; remove one")
         qid = qid if explicit else column
-        if reset and explicit and is_table:
-            say_query_columns(names_of(as_frame(X)))
         if reset:
             self._has_names, self._knows_queries = is_table, qid is not None or group is not None
         if not (is_table and self._has_names):

@@ -13,7 +13,7 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_u
 from boostrank.core.queries import checked_ids, query_numbers
 from boostrank.core.types import Int64Array, check_in_step
 from boostrank.data.frames import as_frame, ids_of, names_of, values_of, without_index
-from boostrank.data.roles import usual_column
+from boostrank.data.roles import say_query_columns, usual_column
 
 QID = "qid"
 """Documented name of the column that contains query ids. The other names that files know are read with a warning."""
@@ -38,6 +38,8 @@ def split_table(
     table = without_index(table, features, warns=warns)
     names = names_of(table)
     qid = usual_column("qid", names if usual else [name for name in names if name == QID], features)
+    if not usual:
+        say_query_columns([name for name in names if name != QID])
     if qid is None:
         return table.to_native(), None, ""
     if warns and qid != QID:
