@@ -134,9 +134,9 @@ class Reader:
             from boostrank.data.source import expand
 
             auto, files = self.options.zero_based == "auto", (one for one in expand(data) if os.path.isfile(str(one)))
-            written = [number for one in files if auto and (number := base_in(LibsvmSource.head_of(one))) is not None]
+            written = {base_in(LibsvmSource.head_of(file)) for file in files if auto}
             base = 0 if self.options.zero_based == "true" or 0 in written else 1
-            if auto and not written:
+            if auto and not written - {None}:
                 warnings.warn(
                     f"{path} does not record the number of its first feature in libsvm text, so 1 is assumed. Set "
                     "--zero-based true for 0, or --zero-based false for 1 without this warning",

@@ -346,7 +346,7 @@ def place(
 
 
 def _query_column(table: Any) -> str:
-    """Return the column of a table, or of a data frame of a cluster, that has a usual name for query ids."""
+    """Return the column of a table or a cluster's data frame with a usual name for query ids."""
     names = getattr(table, "column_names", getattr(table, "columns", ()))
     names = names() if callable(names) else names
     return usual_column("qid", list(map(str, names))) or "qid"

@@ -19,7 +19,8 @@ from boostrank.core.errors import DataError, FileFormatError, RowError
 from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Float64Array, Int64Array, pandas_index
 
-_TIME = re.compile(r"(\d{4,}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)?(?:(\.\d*?)0*)?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
+# Day, hours and minutes, seconds, their fraction, and zone of a time.
+_TIME = re.compile(r"(\d{4,}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)?(?:(\.\d*?)0*)?(Z|[+-]\d\d:?\d\d)?")
 
 Places = Callable[[int], tuple[str, int]]
 """Function that returns the source of a row as (file, line), (description, 0), or ("", row before reordering)."""
@@ -131,9 +132,11 @@ class QueryIndex:
         if again.size:
             at = int(again[0])
             (name,) = firsts[at : at + 1].tolist()
-            mend = "the rows of a query must be contiguous; sort them stably by query id (sort=True, or "
-            mend += "BoostRanker(sort=True))"
-            if firsts.dtype.kind in "iu" and not np.any(np.diff(starts, append=given.size) % np.maximum(firsts, 1)):
+            # The size of its query as the id of each row is a common mistake.
+            mend = "the rows of a query must be contiguous; sort them stably by query id"
+            mend += " (sort=True, or BoostRanker(sort=True))"
+            sizes = np.diff(starts, append=given.size)
+            if firsts.dtype.kind in "iu" and not np.any(sizes % np.maximum(firsts, 1)):
                 mend = "the ids seem to be the sizes of the queries; pass the query id of each row"
             raise DataError(
                 f"query {name!r} appears again at row {starts[at]} (0-based) after ending near row "
@@ -294,8 +297,9 @@ def _whole(values: Any) -> Int64Array | None:
 
 def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     """Return the query ids of rows, [N], as int64 (uint64 if large) or text, or raise `DataError` for other ids."""
-    # NumPy would turn the numbers of a mixed list into text, and the times of polars and Arrow to those of Greenwich.
-    if getattr(getattr(ids, "dtype", None), "time_zone", None) or getattr(getattr(ids, "type", None), "tz", None):
+    # NumPy would turn the numbers of a mixed list into text, and zoned times of polars and Arrow to UTC.
+    kinds = getattr(ids, "dtype", None), getattr(ids, "type", None)
+    if getattr(kinds[0], "time_zone", None) or getattr(kinds[1], "tz", None):
         ids = list(getattr(ids, "to_pylist", getattr(ids, "to_list", None))())  # type: ignore[misc]
     given = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
     if given.ndim != 1:
@@ -305,7 +309,7 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     if given.dtype.kind == "M":
         times, of_row = np.unique(given, return_inverse=True)
         row = int(np.argmax(np.isnat(given))) if given.size else 0
-        texts = np.fromiter((_id_of_object(one, row) for one in times), object, times.size)
+        texts = np.fromiter((_id_of_object(value, row) for value in times), object, times.size)
         return texts[of_row]
     if given.dtype.kind in "SOT":
         return _ids_of_objects(given.astype(object))
@@ -323,12 +327,13 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
 
 def ids_of_rows(ids: npt.ArrayLike, rows: int) -> npt.NDArray[Any]:
     """Return `checked_ids`, and raise `DataError` unless there is one id per row."""
-    found = checked_ids(ids)
-    if found.size != rows:
-        sizes = found.dtype.kind in "iu" and int(found.sum()) == rows
-        mend = "; they add up to the rows: pass sizes as group" if sizes else ""
-        raise DataError(f"there are {found.size:,} query ids (qid) but {rows:,} rows of features{mend}")
-    return found
+    checked = checked_ids(ids)
+    if checked.size != rows:
+        words = f"there are {checked.size:,} query ids (qid) but {rows:,} rows of features"
+        if checked.dtype.kind in "iu" and int(checked.sum()) == rows:
+            words += "; they add up to the rows: pass sizes as group"
+        raise DataError(words)
+    return checked
 
 
 def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -369,15 +374,15 @@ def _id_of_object(one: Any, row: int) -> int | str:
 
 
 def time_text(word: str) -> str:
-    """Return a time as query ids write it: the day if it is midnight, else without zeros at the end (`10:00:00.5`)."""
-    found = _TIME.fullmatch(word)
-    if found is None:
+    """Return a time as in query ids: its day at midnight, else without zeros at the end (`10:00:00.5`)."""
+    parts = _TIME.fullmatch(word)
+    if parts is None:
         return word
-    clock = found[2] + (found[3] or ":00") + (found[4] or "").rstrip(".")
-    zone = (found[5] or "").replace(":", "").replace("Z", "+0000")
+    clock = parts[2] + (parts[3] or ":00") + (parts[4] or "").rstrip(".")
     if clock == "00:00:00":
-        return found[1]
-    return f"{found[1]} {clock}{zone[:3]}" + (f":{zone[3:]}" if zone else "")
+        return parts[1]
+    zone = (parts[5] or "").replace(":", "").replace("Z", "+0000")
+    return f"{parts[1]} {clock}" + re.sub("(...)(..)", r"\1:\2", zone)
 
 
 def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:

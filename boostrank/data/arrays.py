@@ -50,17 +50,18 @@ def read_frame(
     for role, option in (("y", "label"), ("ids", "qid")):
         usual = chosen.get(role) or usual_column(option, names, {*chosen.values(), *dropped})
         if usual is None:
-            words = f"no column is called {' or '.join(chain(*DEFAULTS[option]))}; name it with {option}="
-            raise DataError(f"the data frame has no {option} column: {words}; it has {', '.join(names)}")
+            known = " or ".join(chain(*DEFAULTS[option]))
+            words = f"the data frame has no {option} column called {known}; name it with {option}="
+            raise DataError(f"{words}; it has {', '.join(names)}")
         chosen[role] = usual
     # Read them, and leave out the index of pandas.
-    values = {role: values_of(table, names.index(column)) for role, column in chosen.items() if role != "ids"}
+    ids = ids_of(table, names.index(chosen["ids"]))
+    values = {role: values_of(table, names.index(column)) for role, column in chosen.items()}
     documents = values.get("documents")
     if documents is not None:
         documents = np.array(["" if one is None or one != one else str(one) for one in documents], object)
     kept = [i for i, name in enumerate(names) if name not in (*chosen.values(), *dropped)]
     say_query_columns([names[i] for i in kept])
-    ids = ids_of(table, names.index(chosen["ids"]))
     return without_index(table[:, kept]), values["y"], ids, values.get("weight"), documents
 
 
@@ -202,8 +203,7 @@ def read_rows(
             raise DataError(f"{len(table.columns)} features need as many distinct feature names, but got {len(given)}")
         table = table.rename(dict(zip(table.columns, given, strict=True)))
     else:
-        kept = [categorical_feature] if isinstance(categorical_feature, str) else categorical_feature or ()
-        table = without_index(table, kept)
+        table = without_index(table, named_columns(categorical_feature, names_of(table)))
     found = names_of(table)
     features, categories = read_table(table, found, categorical=named_columns(categorical_feature, found))
     return features, found, categories

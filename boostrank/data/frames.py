@@ -54,8 +54,9 @@ def names_of(frame: Any) -> tuple[str, ...]:
 
 
 def without_index(frame: Any, kept: Collection[str] = (), *, warns: bool = True) -> Any:
-    """Return a frame without columns that hold the index of a pandas frame, except those in `kept`."""
-    names, metadata = names_of(frame), getattr(getattr(frame.to_native(), "schema", None), "metadata", None)
+    """Return a frame without columns for the index of a pandas frame, except those in `kept`."""
+    names, schema = names_of(frame), getattr(frame.to_native(), "schema", None)
+    metadata = getattr(schema, "metadata", None)
     index = [name for name in index_columns(names, metadata) if name not in kept]
     if index and warns:
         are = "is" if len(index) == 1 else "are"
@@ -220,12 +221,13 @@ def values_of(frame: Any, column: int) -> npt.NDArray[Any]:
 
 
 def ids_of(frame: Any, column: int) -> npt.NDArray[Any]:
-    """Return a column with query ids, where times are text and decimals are exact. Missing ids are None or NaN."""
+    """Return a column with query ids like `values_of`, with times as text and exact decimals."""
     series = frame.get_column(frame.columns[column])
     if isinstance(series.dtype, nw.Date | nw.Datetime):
-        words = series.cast(nw.String).to_numpy().astype(object)
-        return _with_none(series, np.array([time_text(str(word)) for word in words.tolist()], object))
-    return _with_none(series, series.to_numpy()) if series.dtype.is_decimal() else values_of(frame, column)
+        words = map(str, series.cast(nw.String).to_list())
+        return _with_none(series, np.array(list(map(time_text, words)), object))
+    exact = series.dtype.is_decimal()
+    return _with_none(series, series.to_numpy()) if exact else values_of(frame, column)
 
 
 def _check_one_value(series: Any, kind: Any) -> None:

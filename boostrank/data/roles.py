@@ -17,29 +17,29 @@ DEFAULTS = {
     "weight": (),
     "id": (("doc_id", "docid", "document_id", "docno", "doc", "document"), ("product_id", "sku", "item_id")),
 }
-INDEX_OF_CSV = "Unnamed: 0"  # pandas' name for a nameless first column of a CSV file, the index of the written frame
+INDEX_OF_CSV = "Unnamed: 0"  # pandas' name for a nameless first column of a CSV file, an index
 _INDEX = re.compile(rf"__index_level_\d+__|{INDEX_OF_CSV}(\.\d+)?")
 # Index columns, including those that pandas' `reset_index` inserts first; in other positions they are features.
 _RESET_INDEX = re.compile(rf"{_INDEX.pattern}|index|level_\d+")
 
 
 def usual_column(role: str, names: Sequence[str], taken: Collection[str] = ()) -> str | None:
-    """Return the column with a usual name for a role, or None. Raise `DataError` for several, except documents."""
+    """Return the column with a usual name for a role, or None. Several labels or ids raise `DataError`."""
     tiers: tuple[tuple[str, ...], ...] = DEFAULTS[role]
-    known = ([name for name in names if _plain(name) in tier and name not in taken] for tier in tiers)
-    found = next(filter(None, known), [])
-    if len(found) > 1 and role != "id":
-        raise DataError(
-            f"the columns {' and '.join(map(repr, found))} are candidates; choose one with --{role}, or drop the other"
-        )
-    return found[0] if found else None
+    free = [name for name in names if name not in taken]
+    columns = next(filter(None, ([name for name in free if _plain(name) in tier] for tier in tiers)), [])
+    if len(columns) > 1 and role != "id":
+        words = f"the columns {' and '.join(map(repr, columns))} are candidates"
+        raise DataError(f"{words}; choose one with --{role}, or drop the other")
+    return columns[0] if columns else None
 
 
 def say_query_columns(features: Sequence[str]) -> None:
     """Warn about features whose names are usual for query ids."""
     for name in features:
         if _plain(name) in chain(*DEFAULTS["qid"]):
-            warn_user(f"{name!r} is used as a feature; drop the column if it contains query ids", DataWarning)
+            words = f"{name!r} is used as a feature; drop the column if it contains query ids"
+            warn_user(words, DataWarning)
 
 
 def _plain(name: str) -> str:
@@ -47,19 +47,18 @@ def _plain(name: str) -> str:
 
 
 def index_columns(names: Sequence[str], metadata: Mapping[bytes, bytes] | None = None) -> list[str]:
-    """Return the columns with the index of a pandas frame, by their names or the metadata of an Arrow schema."""
-    first = set(takewhile(_RESET_INDEX.fullmatch, names))
-    first |= {name for name in of_pandas(metadata).get("index_columns", ()) if isinstance(name, str)}
+    """Return the columns with the index of a pandas frame, by name or by an Arrow schema's metadata."""
+    noted = map(str, pandas_metadata(metadata).get("index_columns", ()))
+    first = {*takewhile(_RESET_INDEX.fullmatch, names), *noted}
     return [name for name in names if name in first or _INDEX.fullmatch(name)]
 
 
-def of_pandas(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
-    """Return what pandas noted in the metadata of an Arrow schema, or {} if there is nothing that can be read."""
+def pandas_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
+    """Return what pandas noted in the metadata of an Arrow schema, or {} if it cannot be read."""
     try:
-        found = from_json((metadata or {}).get(b"pandas", b"{}"))
+        noted = from_json((metadata or {}).get(b"pandas", b"{}"))
     except ValueError:
         return {}
-    usable = isinstance(found, dict) and all(
-        isinstance(found.get(key, []), list) for key in ("columns", "index_columns")
-    )
-    return found if usable else {}
+    keys = ("columns", "index_columns")
+    usable = isinstance(noted, dict) and all(isinstance(noted.get(key, []), list) for key in keys)
+    return noted if usable else {}

@@ -48,9 +48,9 @@ def arrow(module: str = "") -> Any:
         raise MissingDependency("tables need pyarrow: pip install 'boostrank[tables]'") from None
 
 
-def is_buffer(one: Any) -> bool:
+def is_buffer(source: Any) -> bool:
     """Return whether a source is an Arrow buffer, which holds a data frame."""
-    return type(one).__module__.startswith("pyarrow") and isinstance(one, arrow().Buffer)
+    return type(source).__module__.startswith("pyarrow") and isinstance(source, arrow().Buffer)
 
 
 @dataclass
@@ -163,7 +163,8 @@ class Batch:
         if not (pa.types.is_temporal(array.type) or pa.types.is_decimal(array.type)):
             return text
         coded = text.dictionary_encode()
-        return pa.array([_plain(word) for word in coded.dictionary.to_pylist()], pa.string()).take(coded.indices)
+        plain = pa.array(map(_plain, coded.dictionary.to_pylist()), pa.string())
+        return plain.take(coded.indices)
 
     def names(self, place: int) -> npt.NDArray[Any]:
         """Return a column as text, object[n]. Missing values become "", and whole floats are written as integers."""
@@ -489,7 +490,7 @@ def _why_no_id(one: int | str) -> str:
     if _ROUNDED.fullmatch(one):
         return f"query id {one!r} was rounded by a spreadsheet, and may be several: write the column as text"
     if _FRACTION.fullmatch(one):
-        return f"query id {one!r} is not an integer; ids must be integers or text: convert them to text"
+        return f"query id {one!r} is not an integer; ids must be integers or text: convert them"
     return ""
 
 

@@ -37,8 +37,8 @@ def doctor(
     bytes per feature. Only the first million features are checked individually.
 
     Args:
-        files: training data: a path, a pattern, "-", a binary file object, or several of these as one data set; or a
-            `RankingDataset`, a `lgb.Dataset` or a data frame.
+        files: training data: a path, a pattern, "-", a binary file object, or several of these as one
+            data set; or a `RankingDataset`, a `lgb.Dataset` or a data frame.
         valid, test: other data sets to check and compare: one, or a list of sets, each like `files`.
         gain: the gain for each label, as in training.
         threads: number of threads for reading; None for every available core.

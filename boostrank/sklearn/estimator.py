@@ -339,7 +339,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         if reset:
             self._has_names, self._knows_queries = is_table, qid is not None or group is not None
         if not (is_table and self._has_names):
-            fewest = {"fit": 2, "eval_set": 0}.get(what, 1)  # training names the empty validation set
+            fewest = {"fit": 2, "eval_set": 0}.get(what, 1)  # training names an empty set
             how = {"accept_sparse": True, "ensure_all_finite": False, "ensure_min_samples": fewest}
             X = validate_data(self, X, reset=reset, **how)
         elif reset:
@@ -425,11 +425,10 @@ def _fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     if (X is None) != (y is None):
         raise ParameterError("eval_X and eval_y must be given together")
     if X is not None:
-        several = isinstance(X, tuple) or (
-            isinstance(X, list) and all(len(getattr(one, "shape", ())) == 2 for one in X)
-        )
+        tables = isinstance(X, list) and all(len(getattr(table, "shape", ())) == 2 for table in X)
+        several = isinstance(X, tuple) or tables
         if several and (not isinstance(y, list | tuple) or len(X) != len(y)):
-            raise ParameterError(f"eval_X has {len(X)} sets: pass eval_y as a list with the labels of each")
+            raise ParameterError(f"eval_X has {len(X)} sets: eval_y must list the labels of each")
         sets = list(zip(X, y, strict=True)) if several else (X, y)
         rest = _with(rest, "eval_set", sets, "eval_X")
     found = _ours(rest, _FIT, "fit")

@@ -16,34 +16,36 @@ from boostrank.data.frames import as_frame, ids_of, names_of, values_of, without
 from boostrank.data.roles import say_query_columns, usual_column
 
 QID = "qid"
-"""Documented name of the column that contains query ids. The other names that files know are read with a warning."""
+"""Name of the column that contains query ids. Other usual names are read with a warning."""
 
 
 def split_table(
     X: Any, features: Collection[str] = (), *, warns: bool = False, usual: bool = True
 ) -> tuple[Any, npt.NDArray[Any] | None, str | None]:
-    """Return the features, the query ids, and the column of these.
+    """Return the features without a query column, its values or None, and its name.
+
+    The name is "" without such a column, and None if X is not a table.
 
     Args:
         features: names of the model's features, which are not query ids.
-        warns: whether to warn about the index of a pandas frame, and about a query column that is not called `qid`.
+        warns: whether to warn about an index of pandas, and a query column not called `qid`.
         usual: whether a column with another usual name, such as `query_id`, contains the query ids.
-
-    Returns:
-        features, without a column of query ids; its values or None; its name, "" without one, None if X is no table.
     """
     table = as_frame(X)
     if table is None:
         return X, None, None
     table = without_index(table, features, warns=warns)
     names = names_of(table)
-    qid = usual_column("qid", names if usual else [name for name in names if name == QID], features)
-    if not usual:
+    if usual:
+        qid = usual_column("qid", names, features)
+    else:
         say_query_columns([name for name in names if name != QID])
+        qid = QID if QID in names else None
     if qid is None:
         return table.to_native(), None, ""
     if warns and qid != QID:
-        warn_user(f"the column {qid!r} contains the query ids; name it {QID!r} to silence this warning", DataWarning)
+        words = f"the column {qid!r} contains the query ids; name it {QID!r} to silence this warning"
+        warn_user(words, DataWarning)
     kept = [i for i, name in enumerate(names) if name != qid]
     return table[:, kept].to_native(), ids_of(table, names.index(qid)), qid
 

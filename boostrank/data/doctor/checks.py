@@ -246,9 +246,10 @@ def odd_labels(p: Profile) -> Iterator[Finding]:
     """Find labels whose exponential gain dominates all others, and data without an irrelevant document."""
     grades, broken = np.unique(p.labels), np.flatnonzero(p.labels != np.floor(p.labels))
     if p.gain == "exponential" and broken.size:
-        message, cost = f"label {p.labels[broken[0]]:g} is no whole number", "its gain is 2^label - 1"
-        place = p.where(p.lines[broken].min())
-        yield Finding("broken-labels", WARNING, *place, broken.size, message, cost, "--gain linear if it is a gain")
+        message = f"label {p.labels[broken[0]]:g} is no whole number"
+        cost, fix = "its gain is 2^label - 1", "--gain linear, if labels are gains"
+        where = p.where(p.lines[broken].min())
+        yield Finding("broken-labels", WARNING, *where, broken.size, message, cost, fix)
     top, low = (float(grade) for grade in grades[[-1, 0]])
     if p.gain == "exponential" and USUAL_TOP < top <= MAX_EXPONENTIAL_LABEL:
         largest = np.flatnonzero(p.labels == top)

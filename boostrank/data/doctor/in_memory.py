@@ -19,27 +19,32 @@ from boostrank.data.source import File, Source
 from boostrank.data.tables import arrow
 from boostrank.options import ReadOptions, declared
 
+_NAME = "<dataset>"
+
 
 class RowsFile(File):
     """The rows of a data set in the place of a file."""
 
     def __init__(self, data: RankingDataset) -> None:
-        super().__init__("<dataset>", None)
+        super().__init__(_NAME, None)
         self.data = data
 
     def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Any]]:
-        ptr = self.data.queries.ptr
-        for first, last in self.data.queries.blocks(max(1, chunk_bytes // (4 * self.data.n_features + 1))):
-            yield partial(self._block, first, last, slice(int(ptr[first]), int(ptr[last])))
+        """Yield functions that return blocks of whole queries, in order."""
+        queries, ptr = self.data.queries, self.data.queries.ptr
+        for first, last in queries.blocks(max(1, chunk_bytes // (4 * self.data.n_features + 1))):
+            yield partial(self._block, slice(first, last), slice(int(ptr[first]), int(ptr[last])))
 
-    def _block(self, first: int, last: int, rows: slice, _: Any) -> Block:
-        features, queries = self.data.features[rows], self.data.queries
-        ids, lines = np.repeat(queries.qid[first:last], queries.sizes[first:last]), np.arange(rows.stop - rows.start)
-        dense = np.zeros((lines.size, 0), np.float32) if sparse.issparse(features) else np.array(features)
-        block = Block.of(self.data.labels[rows], dense, ids, lines + 1)
+    def _block(self, queries: slice, rows: slice, _: Any) -> Block:
+        features, index = self.data.features[rows], self.data.queries
+        ids, dense = np.repeat(index.qid[queries], index.sizes[queries]), np.zeros((0, 0), np.float32)
+        if not sparse.issparse(features):
+            dense = np.array(features)
+        block = Block.of(self.data.labels[rows], dense, ids, np.arange(1, ids.size + 1))
         if sparse.issparse(features):
-            block.dense, block.sparse = None, (features.indptr[1:].astype(np.int64), features.indices, features.data)
-            block.counts[slots.CELLS], block.counts[slots.TOP_ID] = features.nnz, features.shape[1] - 1
+            ends = features.indptr[1:].astype(np.int64)
+            block.dense, block.sparse = None, (ends, features.indices, features.data)
+            block.counts[[slots.CELLS, slots.TOP_ID]] = features.nnz, features.shape[1] - 1
         return block
 
 
@@ -49,41 +54,48 @@ class DatasetSource(Source):
     unused = tuple(declared(ReadOptions))
     by_row = blanks = has_qid = True
 
-    def open_file(self, one: Any, max_bytes: int | None) -> RowsFile:
-        if self.reading.space is None:
-            return RowsFile(one)
+    def open_file(self, data: Any, max_bytes: int | None) -> RowsFile:
+        """Return the rows, with the features of the training data if there are any."""
+        space = self.reading.space
         try:
-            names, codes = self.reading.space.feature_names, self.reading.space.categories
-            return RowsFile(one.with_features(names, whose="the training data", categories=codes))
+            if space is not None:
+                how = {"whose": "the training data", "categories": space.categories}
+                data = data.with_features(space.feature_names, **how)
         except DataError as error:
-            raise FileFormatError(str(error), file="<dataset>") from None
+            raise FileFormatError(str(error), file=_NAME) from None
+        self.data: RankingDataset = data
+        return RowsFile(data)
 
     def parse(self, file: File, load: Callable[[Any], Any]) -> Block:
+        """Return a block of rows."""
         block: Block = load(None)
         return block
 
     def numbered_names(self, base: int = 0) -> dict[int, str]:
-        return dict(enumerate(self.first.data.feature_names))  # type: ignore[attr-defined]
+        """Return the feature names by column."""
+        return dict(enumerate(self.data.feature_names))
 
     def space(self) -> FeatureSpace:
-        space: FeatureSpace = self.first.data.feature_space  # type: ignore[attr-defined]
-        return space
+        """Return the features of the data set."""
+        return self.data.feature_space
 
 
-def source_of(one: Any) -> Any:
+def source_of(data: Any) -> Any:
     """Return a data set, a frame as a buffer in Arrow's format, or any other source unchanged."""
-    if is_lightgbms(one):
-        return as_dataset(one)
-    frame = None if isinstance(one, RankingDataset) else as_frame(one)
+    if isinstance(data, RankingDataset) or is_lightgbms(data):
+        return as_dataset(data)
+    frame = as_frame(data)
     if frame is None:
-        if hasattr(one, "shape"):
-            raise ParameterError("an array has no labels and queries: pass RankingDataset.from_arrays(X, y, qid=...)")
-        return one
-    sink = arrow().BufferOutputStream()
+        if hasattr(data, "shape"):
+            words = "an array has no labels and queries"
+            raise ParameterError(f"{words}: pass RankingDataset.from_arrays(X, y, qid=...)")
+        return data
+    sink, pa = arrow().BufferOutputStream(), arrow()
     try:
         table = frame.to_arrow()
-    except arrow().ArrowException as error:
-        raise DataError(f"the frame cannot be converted to Arrow: {' '.join(str(error).split())}") from None
+    except pa.ArrowException as error:
+        words = " ".join(str(error).split())
+        raise DataError(f"the frame cannot be converted to Arrow: {words}") from None
     with arrow(".ipc").new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import FileFormatError
-from boostrank.data.roles import of_pandas
+from boostrank.data.roles import pandas_metadata
 from boostrank.data.source import File, Format, OneSource, format_by_magic
 from boostrank.data.tables import Batch, TableSource, arrow, is_buffer, is_number, is_text
 from boostrank.options import typed_names
@@ -56,7 +56,8 @@ class ColumnarSource(TableSource):
             raise FileFormatError(f"the file cannot be read: {' '.join(str(error).split())}", file=file.name) from None
         if file.rows is not None and file.rows < 0:
             raise FileFormatError(f"the file is damaged: it declares {file.rows:,} rows", file=file.name)
-        declared, noted = {one.name for one in schema if pa.types.is_dictionary(one.type)}, _categorical(schema)
+        declared = {field.name for field in schema if pa.types.is_dictionary(field.type)}
+        noted = _categorical(schema)
         if self.columns is None:
             self.ordered = _ordered(schema, noted)
         columns = self.choose(names, file.name, file.path, declared | noted.keys(), schema.metadata)
@@ -125,8 +126,8 @@ class ColumnarFile(File):
 
     def __init__(self, path: str, max_bytes: int | None, buffer: Any = None) -> None:
         try:
-            super().__init__(path, path if buffer is None else None)
-            self.handle = arrow().OSFile(path, "rb") if buffer is None else arrow().BufferReader(buffer)
+            super().__init__(path, None if buffer else path)
+            self.handle = arrow().BufferReader(buffer) if buffer else arrow().OSFile(path, "rb")
         except OSError as error:
             raise FileFormatError(str(error.strerror or error), file=path) from None
         self.size, self._max_bytes = self.total or 0, max_bytes
@@ -169,9 +170,12 @@ def _bytes_of(data: Any) -> int:
 
 def _categorical(schema: Any) -> dict[str, dict[str, Any]]:
     """Return the columns that were categorical in pandas according to its metadata, whatever their Arrow type."""
-    columns = [one for one in of_pandas(schema.metadata).get("columns", ()) if isinstance(one, dict)]
-    found = {str(one.get("name")): one.get("metadata") for one in columns if one.get("pandas_type") == "categorical"}
-    return {name: one if isinstance(one, dict) else {} for name, one in found.items() if name in schema.names}
+    columns: dict[str, dict[str, Any]] = {}
+    for column in pandas_metadata(schema.metadata).get("columns", ()):
+        if isinstance(column, dict) and column.get("pandas_type") == "categorical":
+            more = column.get("metadata")
+            columns[str(column.get("name"))] = more if isinstance(more, dict) else {}
+    return {name: more for name, more in columns.items() if name in schema.names}
 
 
 def _ordered(schema: Any, categorical: dict[str, dict[str, Any]]) -> dict[str, int | None]:

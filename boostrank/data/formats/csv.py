@@ -163,8 +163,10 @@ class CsvSource(TableSource):
         except csv.Error:
             return 'a quote (") is not closed on its line: double the quote; cells cannot span lines', []
         if len(row) != width:
-            more = ": write decimal points, and quote text with commas" * (len(row) > width and self.delimiter == ",")
-            return f"the row has {len(row):,} cells, but the first line has {width:,} names{more}", []
+            words = f"the row has {len(row):,} cells, but the first line has {width:,} names"
+            if len(row) > width and self.delimiter == ",":
+                words += ": write decimal points, and quote text with commas"
+            return words, []
         return "", row
 
     def _number(self, word: str, name: str, is_feature: bool) -> tuple[float, str]:

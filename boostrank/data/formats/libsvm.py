@@ -34,7 +34,7 @@ _INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MIS
 _REPEATED = {"stop": parse.REPEATED_STOP, "first": parse.REPEATED_FIRST, "last": parse.REPEATED_LAST}
 _NUMBER = re.compile(rb"[^ \t\r\n#]+")
 _HEAD = re.compile(rb"(?:[ \t]*(?:#[^\n]*|\r?)\n)*")
-_BASE = re.compile(rb"^[ \t]*#[ \t]*column indices are (zero|one)-based", re.MULTILINE | re.IGNORECASE)  # scikit-learn
+_BASE = re.compile(rb"(?im)^[ \t]*#[ \t]*column indices are (zero|one)-based")  # scikit-learn
 _WEIGHTED = re.compile(rb"[-+.\d]+:[-+.\d]+\s+qid:")
 _ROW_BEGIN = re.compile(rb"^(?=[ \t]*[^\s#])", re.MULTILINE)
 _NO_LABEL = b"0 "  # is put before rows without a label
@@ -210,11 +210,11 @@ class LibsvmSource(Source):
             check_no_table(file.head, file.name)
             check_no_names(file.head, file.name)
             self._choose_options(file)
-        number = _base_in_comment(file.head)
-        if None not in (number, self.base) and number != self.base and self.reading.zero_based == "auto":
-            words = f"a comment says that features count from {number}, but those of the training data or first file"
-            mend = f"count from {self.base}: write both alike, or pass --zero-based if the comment is wrong"
-            raise FileFormatError(f"{words} {mend}", file=file.name)
+        number, base = _base_in_comment(file.head), self.base
+        if None not in (number, base) and number != base and self.reading.zero_based == "auto":
+            words = f"a comment says that features count from {number}, but those of the training data"
+            mend = f"write both alike, or pass --zero-based {str(not base).lower()} if it is wrong"
+            raise FileFormatError(f"{words} or first file count from {base}: {mend}", file=file.name)
 
     def load(self, load: Callable[[Any], Any], buffer: bytearray | None) -> Text:
         """Load a chunk, with labels 0 if the rows have none."""
@@ -262,7 +262,7 @@ class LibsvmSource(Source):
         options[parse.STRICT] = reading.strict and not reading.lenient
         options[parse.SKIP] = reading.skip or reading.lenient
         options[parse.KEEP_COMMENTS] = reading.names
-        # The beginning and the side files of the first file decide whether all rows or none have labels and query ids.
+        # The beginning and the side files of the first file decide whether rows have labels and query ids.
         rows = _first_rows(first.head)
         self.lacks_labels = _lack_labels(rows)
         self.weighted = bool(rows) and b":" in rows[0][0] and not self.lacks_labels  # label:weight
@@ -278,7 +278,8 @@ class LibsvmSource(Source):
             buffer, scratch = self._free.pop()
         except IndexError:
             buffer, scratch = None, Scratch(0, self.options)
-        text = self.load(load, None if self.reading.whole else buffer)  # written text must not change
+        buffer = None if self.reading.whole else buffer  # written text must not change
+        text = self.load(load, buffer)
         if scratch.size < text.size:
             scratch = Scratch(text.size, self.options)
         block = self._parse(text, scratch, self.reading.missing_tokens)
@@ -384,15 +385,16 @@ class LibsvmSource(Source):
         return Fault(bad[parse.BAD_LINE], words, at + 1 - added, stand_in)
 
     def _without_label(self, line: bytes, words: str) -> str:
-        """Return the message about a row that begins with `number:`, with a command that writes what can be read."""
+        """Return the message about a row that begins with `number:`, with a command as its remedy."""
         path = self._open[-1].path or "FILE"
         source, new = shlex.quote(path), shlex.quote(f"{path}.new")
         if self._open[-1].is_packed:
             source = f"<(gzip -dc {source})"
         if self.weighted or _WEIGHTED.match(line):
-            words = f"{shown(line.split()[0])} is label:weight, as in XGBoost, but weights are read from FILE.weight"
-            script = rf"s/^([^:# ]+):[^ ]+/\1/' {source} > {new}; sed -En 's/^[^:# ]+:([^ ]+).*/\1/p"
-            return f"{words}; run `sed -E '{script}' {source} > {new}.weight`"
+            words = f"{shown(line.split()[0])} is label:weight, as in XGBoost, but FILE.weight holds weights"
+            command = rf"sed -E 's/^([^:# ]+):[^ ]+/\1/' {source} > {new}"
+            more = rf"sed -En 's/^[^:# ]+:([^ ]+).*/\1/p' {source} > {new}.weight"
+            return f"{words}; run `{command}; {more}`"
         if not self.lacks_labels:
             return f"{words}, but the first rows have one"
         words += ". Only predict, verify and export take such rows"
@@ -480,27 +482,27 @@ def _first_rows(head: bytes) -> list[list[bytes]]:
 
 
 def _lack_labels(rows: list[list[bytes]]) -> bool:
-    """Return whether the first row begins with a query id, or with features in ascending order (else label:weight)."""
+    """Return whether the first row begins with a query id, or with ascending features (else label:weight)."""
     if not rows or rows[0][0].startswith(b"qid:"):
         return bool(rows)
     numbers = [[token.partition(b":")[0] for token in row] for row in rows if b":" in row[0]]
     whole = b":" in rows[0][0] and all(number.isdigit() for row in numbers for number in row)
-    return whole and all(int(one) < int(other) for row in numbers for one, other in pairwise(row))
+    return whole and all(int(low) < int(high) for row in numbers for low, high in pairwise(row))
 
 
 def _base_in_comment(head: bytes) -> int | None:
-    """Return the number of the first feature according to scikit-learn's comment before the first row, or None."""
+    """Return the number of the first feature by scikit-learn's comment before the first row, or None."""
     comments = _HEAD.match(head)
-    found = _BASE.search(comments[0] if comments else b"")
-    return None if found is None else int(found[1].lower() == b"one")
+    match = _BASE.search(comments[0]) if comments else None
+    return None if match is None else int(match[1].lower() == b"one")
 
 
 def base_in(head: bytes) -> int | None:
-    """Return the number of the first feature that a comment or the first rows of a text show, or None."""
-    found = _base_in_comment(head)
-    if found is None and any(token.startswith(b"0:") for row in _first_rows(head) for token in row):
+    """Return the number of the first feature by a comment or the first rows of a text, or None."""
+    number = _base_in_comment(head)
+    if number is None and any(token.startswith(b"0:") for row in _first_rows(head) for token in row):
         return 0
-    return found
+    return number
 
 
 SPEC = Format(
