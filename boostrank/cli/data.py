@@ -221,7 +221,7 @@ def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
     total = sum(file.queries for file in files)
     for number, file in enumerate(files):
         share = f" ({file.queries / total:.1%}, requested {shares[number]:.1%})" if shares else ""
-        say(f"{file.rows:,} rows, {file.queries:,} queries{share}: {file.path}")
+        say(f"{file.rows:,} rows, {file.queries:,} queries: {file.path}{share}")
         if os.path.isfile(file.path):  # a pipe has no name to follow
             click.echo(file.path)
 

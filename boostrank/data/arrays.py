@@ -55,8 +55,9 @@ def read_frame(
             raise DataError(f"{words}; it has {', '.join(names)}")
         chosen[role] = usual
     # Read them, and leave out the index of pandas.
-    ids = ids_of(table, names.index(chosen["ids"]))
-    values = {role: values_of(table, names.index(column)) for role, column in chosen.items()}
+    places = {role: names.index(column) for role, column in chosen.items()}
+    ids = ids_of(table, places.pop("ids"))
+    values = {role: values_of(table, number) for role, number in places.items()}
     documents = values.get("documents")
     if documents is not None:
         documents = np.array(["" if one is None or one != one else str(one) for one in documents], object)

@@ -82,6 +82,8 @@ class DatasetSource(Source):
 
 def source_of(data: Any) -> Any:
     """Return a data set, a frame as a buffer in Arrow's format, or any other source unchanged."""
+    if isinstance(data, list | tuple) and len(data) == 1:
+        data = data[0]
     if isinstance(data, RankingDataset) or is_lightgbms(data):
         return as_dataset(data)
     frame = as_frame(data)
