@@ -272,7 +272,8 @@ def test_heads_of_scikit_learn_after_other_comments_and_against_the_training_dat
     head += ["# Column indices are zero-based", "#"]
     data = RankingDataset.read(write("named.txt", [*head, "1 qid:1 1:2", "0 qid:1 1:3"]))
     assert (data.provenance.index_base, data.feature_names) == (0, ("bm25", "price"))
-    dump_svmlight_file(X, Y, "zero.svm", query_id=QID, comment="x")  # the model counts from 1
+    shifted = np.c_[np.zeros(N), X[:, :2]]  # feature 0 is absent, and the model counts from 1
+    dump_svmlight_file(shifted, Y, "zero.svm", query_id=QID, comment="x")
     refused("predict", model, "zero.svm", "-o", "s.txt", says=("zero.svm", "from 0", "--zero-based"))
     later = write("later.txt", ["1 qid:1 1:2", "# Column indices are zero-based", "0 qid:1 1:3"])
     assert RankingDataset.read(later).provenance.index_base == 1  # a comment between rows is no head
@@ -355,10 +356,10 @@ def test_report_14_decimal_commas_in_data_are_named(name: str, lines: list[str],
 
 def test_first_use_python_08_a_missing_category_is_nan() -> None:
     coded = np.c_[X, np.where(Y == 2, -1, Y)]
-    with pytest.raises(DataError, match=r"-1.*NaN"):
+    with pytest.raises(DataError, match=r"-1.*use NaN"):
         RankingDataset.from_arrays(coded, Y, qid=QID, categorical_feature=[3])
     frame = FRAME.assign(d=coded[:, 3], label=Y, qid=QID)
-    with pytest.raises(DataError, match=r"'d'.*-1.*NaN"):
+    with pytest.raises(DataError, match=r"'d'.*-1.*use NaN"):
         RankingDataset.from_frame(frame, categorical_feature=["d"])
 
 
