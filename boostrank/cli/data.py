@@ -219,8 +219,12 @@ def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
             written = getattr(file_tools, tool)(own.files, own.output, *arguments, **options)
     finally:
         signal.signal(signal.SIGTERM, before)
-    for file in written if isinstance(written, list) else [written]:
-        say(f"{file.rows:,} rows, {file.queries:,} queries: {file.path}")
+    files = written if isinstance(written, list) else [written]
+    shares = list(own.parts.values()) if isinstance(own, Split) else []
+    total = sum(file.queries for file in files)
+    for number, file in enumerate(files):
+        share = f" ({file.queries / total:.1%}, requested {shares[number]:.1%})" if shares else ""
+        say(f"{file.rows:,} rows, {file.queries:,} queries: {file.path}{share}")
         if os.path.isfile(file.path):  # a pipe has no name to follow
             click.echo(file.path)
 

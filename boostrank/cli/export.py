@@ -65,7 +65,7 @@ def export(own: Export, reading: FileOptions) -> None:
     names = None if own.names is None else read_feature_names(own.names)
     model, rows = RankingModel.load(own.model), None
     if own.data:
-        model, rows = Reader(reading, None).read_for_model(own.model, own.data)
+        model, rows = Reader(reading, None, labelled=False).read_for_model(own.model, own.data)
     proof = export_model(model, own.output, own.to, feature_names=names, name=own.name, data=rows, allow=own.allow)
     splits = f"both sides of all {proof.nodes:,} splits"
     if proof.nodes < proof.of_nodes:

@@ -20,9 +20,9 @@ from boostrank.clicks.log import COLUMNS, MAX_POSITION, MAX_ROWS, ClickLog, chec
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError, ParameterError, warn_user
 from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array, as_numbers
-from boostrank.data.columns import DEFAULTS
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.judgements import recognised
+from boostrank.data.roles import DEFAULTS
 from boostrank.data.source import matching
 from boostrank.data.tables import Batch, arrow, batches, header_of
 
@@ -296,7 +296,7 @@ def from_frame(
     frame: Any,
     columns: ClickColumns | None = None,
     *,
-    qid: str = "qid",
+    qid: str | None = None,
     weight: str | None = None,
     drop: Sequence[str] | str = (),
     sort: bool = False,

@@ -16,9 +16,10 @@ from boostrank.core.errors import DataError, FileFormatError, ParameterError
 from boostrank.core.files import check_writable, replacing
 from boostrank.core.text import PLAIN_DIGITS, WRITTEN, no_number, number_in
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.columns import DEFAULTS, choose_columns
+from boostrank.data.columns import choose_columns
 from boostrank.data.json_judgements import json_of
 from boostrank.data.judgements import DocumentRows, choose, place_of, read_rows
+from boostrank.data.roles import DEFAULTS
 from boostrank.data.source import Reading, expand
 from boostrank.data.tables import arrow, batches, header_of
 from boostrank.data.text.files import STAND_INS, lines_of

@@ -26,9 +26,10 @@ import numpy as np
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError, warn_user
 from boostrank.core.text import NUMBER, count_of, no_number, number_in
 from boostrank.data.blocks import Fault
-from boostrank.data.columns import DEFAULTS, column_of
+from boostrank.data.columns import column_of
 from boostrank.data.json_judgements import entries_of, json_of
 from boostrank.data.options import name_in, words_in
+from boostrank.data.roles import DEFAULTS
 from boostrank.data.source import Reading, format_of
 from boostrank.data.tables import Batch, batches, header_of
 from boostrank.data.text.files import lines_of, shown
@@ -40,7 +41,7 @@ NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "score": (("score",), ("_score",)),
     "rank": (("rank",),),
 }
-"""Recognised names of columns, as in `boostrank.data.columns.DEFAULTS`."""
+"""Recognised names of columns, as in `boostrank.data.roles.DEFAULTS`."""
 
 _FORMS: Mapping[str, Mapping[int, Callable[[list[str]], Any]]] = {
     "grade": {4: itemgetter(0, 2, 3), 3: itemgetter(0, 1, 2), 2: lambda pair: (*pair, "1")},

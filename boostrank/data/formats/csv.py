@@ -161,8 +161,10 @@ class CsvSource(TableSource):
         except csv.Error:
             return 'a quote (") is not closed on its line: double the quote; cells cannot span lines', []
         if len(row) != width:
-            mend = "; quote cells that contain commas, and write numbers with a decimal point" * (len(row) > width)
-            return f"the row has {len(row):,} cells, but the first line has {width:,} names{mend}", []
+            words = f"the row has {len(row):,} cells, but the first line has {width:,} names"
+            if len(row) > width and self.delimiter == ",":
+                words += ": write decimal points, and quote text with commas"
+            return words, []
         return "", row
 
     def _number(self, word: str, name: str, is_feature: bool) -> tuple[float, str]:
