@@ -45,11 +45,13 @@ def show_tracebacks(debug: bool) -> None:
 
 def run_reporting_errors(work: Callable[[], Any]) -> int:
     """Run a command and return its exit status. Print an error as one line on standard error."""
+    output = sys.stdout
     status = _status_of(work)
+    sys.stdout = output  # at a closed pipe, click replaces it by a wrapper that hides the error
     try:
-        sys.stdout.flush()
+        output.flush()
     except Exception:  # the error was already reported, so keep the interpreter from flushing again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
     return status
 
 
