@@ -246,16 +246,15 @@ def _on_cluster(
                 **{name: value for name, value in options.changed.items() if name in KEYWORDS},
                 callbacks=[progress, StopWhenAsked(stop)],
                 **reading.keywords,
-                checkpoint=Checkpoint(so_far, every=own.checkpoint_every) if own.checkpoint_every else None,
+                checkpoint=Checkpoint(so_far, every=own.checkpoint_every),
                 tell=say,
                 worker_timeout=own.worker_timeout,
             )
         stop.saving = True
         save_or_rescue(trained, own.model)
-        if own.checkpoint_every:
-            for written in (so_far, f"{so_far}.meta.json"):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(written)
+        for written in (so_far, f"{so_far}.meta.json"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(written)
     stop.heeded = stop.heeded and progress.rounds < progress.total
     _print_outcome(trained, own, progress, options, stopped=stop.heeded)
     return stop.exit_status if stop.heeded else DONE
