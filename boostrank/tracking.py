@@ -129,13 +129,16 @@ class JsonLines(_Callback):
                     logged = json.loads(line)
                     if logged.get("event") == "begin":
                         before = logged["first_round"] - 1
-                        goes_on = [one for one in trainings if before in one and before + 1 not in one]
-                        trainings.append(goes_on[-1] if goes_on else {})
+                        goes_on = [
+                            {},
+                            *(rounds for rounds in trainings if before in rounds and before + 1 not in rounds),
+                        ]
+                        trainings.append(goes_on[-1])
                     elif "round" in logged:
                         trainings[-1][logged["round"]] = logged["metrics"]
-        now, metrics = record["round"], record["metrics"]
+        number, metrics = record["round"], record["metrics"]
         searched = trainings[-1:] if last else reversed(trainings)
-        return next((one for one in searched if one.get(now) == metrics), {})
+        return next((rounds for rounds in searched if rounds.get(number) == metrics), {})
 
     def _append(self, record: dict[str, Any]) -> None:
         if self._broken:

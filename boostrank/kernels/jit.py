@@ -148,7 +148,7 @@ class CompiledFunction(Generic[P, R]):
             except Exception:  # the disk is full by now or fails, or a power cut damaged a file
                 if directory is None:
                     raise
-                for file in _kept(self, directory):
+                for file in _code_files(self, directory):
                     with contextlib.suppress(OSError):
                         file.unlink()
                 cache_directory.cache_clear()
@@ -193,10 +193,10 @@ _NOTICE = _Notice()
 
 def is_kept(function: CompiledFunction[..., Any], directory: str) -> bool:
     """Return True if the cache contains the machine code of one of our functions."""
-    return next(_kept(function, directory), None) is not None
+    return next(_code_files(function, directory), None) is not None
 
 
-def _kept(function: CompiledFunction[..., Any], directory: str) -> Iterator[Path]:
+def _code_files(function: CompiledFunction[..., Any], directory: str) -> Iterator[Path]:
     return Path(directory).rglob(f"{Path(function.file).stem}.{function.py_func.__qualname__}-*.nbi")
 
 
