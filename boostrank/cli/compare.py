@@ -19,7 +19,7 @@ Study = TypeVar("Study", bound=Any)
 
 if TYPE_CHECKING:
     from boostrank.clicks.tables import ClickColumns
-    from boostrank.report.comparison import Comparison, Difference, Regression
+    from boostrank.reporting.comparison import Comparison, Difference, Regression
 
 
 class Compare(PropensityOptions, StudyOptions, group="Measures"):
@@ -56,10 +56,10 @@ def compare(own: Compare, reading: FileOptions) -> None:
         raise InputError("the same file is given twice")
     from boostrank.metric import Conventions, Metric
     from boostrank.model.scores import load_ranker, scores_of
-    from boostrank.report.comparison import Condition, compare
-    from boostrank.report.rank_changes import Ranker
-    from boostrank.report.section import read_matters
-    from boostrank.report.segments import read_segments
+    from boostrank.reporting.comparison import Condition, compare
+    from boostrank.reporting.rank_changes import Ranker
+    from boostrank.reporting.section import read_matters
+    from boostrank.reporting.segments import read_segments
 
     # Check the options before reading.
     own, reading, columns = by_clicks(own, reading)

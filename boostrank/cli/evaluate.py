@@ -44,7 +44,7 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
     computes metrics that boostrank lacks: judged@10, bpref, rbp(p=0.8,rel=1).
     """
     from boostrank.metric import Conventions, paired_difference
-    from boostrank.report.segments import holm
+    from boostrank.reporting.segments import holm
 
     rules = Conventions.of(own.conventions or ("trec" if own.qrels else None), own.gain)
     results, weights = _of_runs(own, own.qrels, rules) if own.qrels else _of_rankers(own, reading, rules)

@@ -12,7 +12,7 @@ from boostrank.cli.reading import Reader, name_of
 from boostrank.cli.show import StepProgress, check_page, print_json, write_page
 from boostrank.core.errors import BoostrankError, InputError
 from boostrank.options import FileOptions, ModelOptions, PropensityOptions, StudyOptions, option
-from boostrank.report.sections import METRICS, section_names
+from boostrank.reporting.sections import METRICS, section_names
 
 if TYPE_CHECKING:
     from boostrank.clicks.log import ClickLog
@@ -61,9 +61,9 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
     from boostrank.metric import Conventions, Metric
     from boostrank.model.ranking_model import RankingModel
     from boostrank.model.scores import load_ranker, scores_of
-    from boostrank.report.page import report
-    from boostrank.report.section import page_beside, read_groups, read_matters
-    from boostrank.report.segments import read_segments
+    from boostrank.reporting.page import report
+    from boostrank.reporting.section import page_beside, read_groups, read_matters
+    from boostrank.reporting.segments import read_segments
 
     output = own.output
     if output is None and not own.as_json:
@@ -136,7 +136,7 @@ def _clicks_beside(model: RankingModel, own: ReportOptions, reading: FileOptions
     from boostrank.clicks.sidecar import ENDING
     from boostrank.clicks.tables import read_clicks
     from boostrank.data.side_files import find_sidecar
-    from boostrank.report.sections.clicks import learnt_from
+    from boostrank.reporting.sections.clicks import learnt_from
 
     in_order = len(own.data) == 1 and reading.on_bad_line != "skip" and not reading.regroup
     if not in_order or learnt_from(model)[0] is None:

@@ -15,7 +15,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel, find_model
-from boostrank.report.documents import shown_name
+from boostrank.reporting.documents import shown_name
 
 # Default feature names of LightGBM.
 _UNNAMED = re.compile(r"Column_\d+")

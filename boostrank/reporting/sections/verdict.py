@@ -20,12 +20,12 @@ from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metric import BoundMetrics
-from boostrank.report.charts import COLOURS, Chart, alt, ranges, tooltips
-from boostrank.report.conventions import TieReport, tied_documents
-from boostrank.report.result import Result, columns_of, pandas
-from boostrank.report.scoring import START, over_blocks
-from boostrank.report.section import Context, Section
-from boostrank.report.segments import FEWEST_FOR_INTERVAL, NEGLIGIBLE, TIE, amount_with_interval, means_over_queries
+from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, tooltips
+from boostrank.reporting.conventions import TieReport, tied_documents
+from boostrank.reporting.result import Result, columns_of, pandas
+from boostrank.reporting.scoring import START, over_blocks
+from boostrank.reporting.section import Context, Section
+from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, NEGLIGIBLE, TIE, amount_with_interval, means_over_queries
 
 MODEL, SINGLE = "the model", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"

@@ -18,10 +18,10 @@ from boostrank.core.types import Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.metric import Conventions, Metric
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.charts import COLOURS, Chart, alt, histogram, need_report_extra
-from boostrank.report.documents import shown_value
-from boostrank.report.html import block
-from boostrank.report.rank_changes import (
+from boostrank.reporting.charts import COLOURS, Chart, alt, histogram, need_report_extra
+from boostrank.reporting.documents import shown_value
+from boostrank.reporting.html import block
+from boostrank.reporting.rank_changes import (
     Churn,
     Inversion,
     RankChange,
@@ -31,9 +31,9 @@ from boostrank.report.rank_changes import (
     explain,
     rank_changes_in,
 )
-from boostrank.report.result import Result, columns_of, pandas, plain
-from boostrank.report.section import Context, page_of
-from boostrank.report.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
+from boostrank.reporting.result import Result, columns_of, pandas, plain
+from boostrank.reporting.section import Context, page_of
+from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
 
 _ALPHA = 0.05
 _BINS = 40
@@ -260,7 +260,7 @@ def compare(
         fail_if: conditions, METRIC < NUMBER [at p<ALPHA] [in any], or `Condition`. Their metrics are measured too.
         top: number of top documents whose changes are counted and listed.
         worst: maximum number of regressions.
-        options: fields of `boostrank.report.section.Context`: conventions, segments, matters, seed, threads.
+        options: fields of `boostrank.reporting.section.Context`: conventions, segments, matters, seed, threads.
 
     Raises:
         ParameterError: an unknown metric or convention, or a malformed condition.

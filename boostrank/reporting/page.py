@@ -20,11 +20,11 @@ from boostrank.core.text import small_table
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.report.charts import Chart, need_report_extra, svgs_of
-from boostrank.report.rank_changes import Ranker
-from boostrank.report.result import csv_bytes, plain
-from boostrank.report.section import Context, PageSection, Section, page
-from boostrank.report.sections import METRICS, SECTIONS
+from boostrank.reporting.charts import Chart, need_report_extra, svgs_of
+from boostrank.reporting.rank_changes import Ranker
+from boostrank.reporting.result import csv_bytes, plain
+from boostrank.reporting.section import Context, PageSection, Section, page
+from boostrank.reporting.sections import METRICS, SECTIONS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,7 +149,7 @@ def report(
         baseline: model to compare with, or its scores, float[N] in input order.
         only: names of the sections to include, or None for all sections that apply.
         name, baseline_name, data_name: names shown on the page, or None for the file names.
-        options: fields of `boostrank.report.section.Context`: conventions, segments, groups, documents, matters,
+        options: fields of `boostrank.reporting.section.Context`: conventions, segments, groups, documents, matters,
             clicks, propensities, seed, threads, progress.
 
     Raises:

@@ -29,10 +29,10 @@ from boostrank.fit.params import headline
 from boostrank.kernels.forest import Walker
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record
-from boostrank.report.charts import theme, vega_script
-from boostrank.report.html import Table, block
-from boostrank.report.scoring import Progress, over_blocks, silent, start_alone
-from boostrank.report.segments import NEGLIGIBLE
+from boostrank.reporting.charts import theme, vega_script
+from boostrank.reporting.html import Table, block
+from boostrank.reporting.scoring import Progress, over_blocks, silent, start_alone
+from boostrank.reporting.segments import NEGLIGIBLE
 
 _GENERATOR, _HEAD = "boostrank", 2000
 # Runs before the first paint, so that rows hidden by the script never flash.
@@ -184,7 +184,7 @@ class PageSection:
 
 @dataclass(frozen=True)
 class Section:
-    """The declaration of a section. Each module in `boostrank.report.sections` declares one as `SPEC`.
+    """The declaration of a section. Each module in `boostrank.reporting.sections` declares one as `SPEC`.
 
     The template `templates/NAME.html` has a block `body` and may have a block `brief` with one or two sentences for the
     top of the page. Its variables are the result, `found`, and the values of `parts`. `draw(chart, title, about)` and
@@ -193,7 +193,7 @@ class Section:
 
     Args:
         name: name of the module, of the result in `Report`, and on the command line.
-        run: function that returns the analysis, a `boostrank.report.result.Result`. A BoostrankError replaces the
+        run: function that returns the analysis, a `boostrank.reporting.result.Result`. A BoostrankError replaces the
             section.
         parts: function that returns the variables of the template.
         place: position on the page, in ascending order.
@@ -285,4 +285,4 @@ def page_beside(model: str) -> str:
 
 @cache
 def _own(name: str) -> str:
-    return files("boostrank.report").joinpath("templates", name).read_text("utf-8")
+    return files("boostrank.reporting").joinpath("templates", name).read_text("utf-8")

@@ -15,12 +15,12 @@ from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
-from boostrank.report.charts import Chart, alt, histogram, ranges, tooltips
-from boostrank.report.documents import shown_name
-from boostrank.report.html import block
-from boostrank.report.result import Columns, Result, joined, pandas
-from boostrank.report.section import Context, Section
-from boostrank.report.segments import (
+from boostrank.reporting.charts import Chart, alt, histogram, ranges, tooltips
+from boostrank.reporting.documents import shown_name
+from boostrank.reporting.html import block
+from boostrank.reporting.result import Columns, Result, joined, pandas
+from boostrank.reporting.section import Context, Section
+from boostrank.reporting.segments import (
     FEWEST_FOR_INTERVAL,
     Segmentation,
     best_labels,

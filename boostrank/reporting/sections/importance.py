@@ -26,8 +26,8 @@ from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.report.charts import COLOURS, SHARE, Chart, alt, ranges, tooltips
-from boostrank.report.permutation import (
+from boostrank.reporting.charts import COLOURS, SHARE, Chart, alt, ranges, tooltips
+from boostrank.reporting.permutation import (
     Losses,
     Unit,
     clusters_of,
@@ -35,10 +35,10 @@ from boostrank.report.permutation import (
     rank_correlation,
     within_query_ranks,
 )
-from boostrank.report.result import Columns, Result
-from boostrank.report.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of
-from boostrank.report.section import Context, Section
-from boostrank.report.segments import NEGLIGIBLE, holm
+from boostrank.reporting.result import Columns, Result
+from boostrank.reporting.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of
+from boostrank.reporting.section import Context, Section
+from boostrank.reporting.segments import NEGLIGIBLE, holm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -197,7 +197,8 @@ def importance(
             contributions. None limits the work to about ten seconds.
         negligible: largest negligible loss. A feature is removable if the interval of its loss ends below this value.
         redundant: rank correlation within queries from which on features form clusters.
-        options: fields of `boostrank.report.section.Context`: conventions, groups, documents, seed, threads, progress.
+        options: fields of `boostrank.reporting.section.Context`: conventions, groups, documents, seed, threads,
+            progress.
 
     Raises:
         ParameterError: a number out of range, a metric with several cut-offs, or a group with an unknown feature.

@@ -22,11 +22,11 @@ from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.metric import BoundMetrics
-from boostrank.report.charts import Chart, alt, lines, stretched, whole
-from boostrank.report.result import Columns, Result, pandas
-from boostrank.report.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
-from boostrank.report.section import Context, Section
-from boostrank.report.segments import amount_with_interval, means_over_queries
+from boostrank.reporting.charts import Chart, alt, lines, stretched, whole
+from boostrank.reporting.result import Columns, Result, pandas
+from boostrank.reporting.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
+from boostrank.reporting.section import Context, Section
+from boostrank.reporting.segments import amount_with_interval, means_over_queries
 
 # Number of points on the curve, not counting the point with 0 trees.
 _POINTS = 40
