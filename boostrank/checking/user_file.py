@@ -1,4 +1,4 @@
-"""Objectives in a user's Python file, which are its variable `SPEC` or its only objective.
+"""Objectives and metrics in a user's Python file: its variable `SPEC` or its only objective, and its functions.
 
 Loading a file runs it, so this happens only on explicit request, on the command line or in `load_objective`. Models and
 sidecar files record the file's name and sha256, but code is never loaded from them.
@@ -17,6 +17,7 @@ from boostrank.checking.rules import unsafe
 from boostrank.core.errors import BoostrankError, FileFormatError
 from boostrank.core.files import read_whole
 from boostrank.kernels.objective import ObjectiveSpec, check_arguments
+from boostrank.metric import Metric
 from boostrank.objectives import OBJECTIVES
 
 _HOW = 'end the file with SPEC = boostrank.define_objective("my-objective", kernel)'
@@ -48,6 +49,27 @@ def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> Obj
         )
     _ = spec.kernel.compiled
     return spec
+
+
+def load_metric(text: str) -> Metric:
+    """Run a file and return a metric of it, `FILE.py:NAME`, or `FILE.py` with a single function; see `Metric`.
+
+    Raises:
+        FileFormatError: the file cannot be read or run, or has no such function.
+        ParameterError: the function has other arguments than a metric.
+    """
+    head, _, name = text.rpartition(".py")
+    path, name = f"{head}.py", name.removeprefix(":")
+    module = _run(path)
+    own = {key for key, one in vars(module).items() if getattr(one, "__module__", "") == module.__name__}
+    listed = [key for key in vars(module) if key in own or isinstance(getattr(module, key), Metric)]
+    public = [key for key in listed if not key.startswith("_")]
+    chosen = name or (public[0] if len(public) == 1 else "")
+    found = getattr(module, chosen, None) if chosen else None
+    if not callable(found) and not isinstance(found, Metric):
+        names = ", ".join(public) or "no function"
+        raise FileFormatError(f"name a metric, {path}:NAME; the file has {names}", file=path)
+    return found if isinstance(found, Metric) else Metric(chosen, function=found)
 
 
 def is_objective_file(text: str) -> bool:

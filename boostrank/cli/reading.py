@@ -191,6 +191,15 @@ class Reader:
             yield name, data[space]
 
 
+def metrics_of(names: Sequence[str]) -> list[Any]:
+    """Return metrics, of which those in a Python file, `FILE.py:NAME`, are loaded, and the others stay names."""
+    if not any(".py" in name for name in names):
+        return list(names)
+    from boostrank.checking.user_file import load_metric
+
+    return [load_metric(name) if ".py" in name else name for name in names]
+
+
 def name_of(paths: str | Sequence[str]) -> str:
     """Return how messages name some files, such as `a.txt and 2 more files`."""
     first, *more = [paths] if isinstance(paths, str) else paths

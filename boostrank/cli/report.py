@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from boostrank.cli.command import command
 from boostrank.cli.compare import by_clicks
 from boostrank.cli.errors import say
-from boostrank.cli.reading import Reader, name_of
+from boostrank.cli.reading import Reader, metrics_of, name_of
 from boostrank.cli.show import StepProgress, check_page, print_json, write_page
 from boostrank.core.errors import BoostrankError, InputError
 from boostrank.options import FileOptions, ModelOptions, PropensityOptions, StudyOptions, option
@@ -23,7 +23,8 @@ _BY_CLICKS = "dcg@1,3,5,10"
 
 class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measures"):
     metrics: tuple[str, ...] = option(
-        "Metric, such as ndcg@1,3,5,10 or map. All sections but the verdict use the first one, at its largest cut-off.",
+        "Metric, such as ndcg@1,3,5,10, map, or a function in a file, my.py:name. All sections but the verdict use "
+        "the first one, at its largest cut-off.",
         flag="--metric",
         metavar="NAME",
         shown=f"{', '.join(METRICS)}; {_BY_CLICKS} for clicks",
@@ -73,7 +74,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
         raise InputError("--baseline is the model itself")
     # Check the options before reading.
     own, reading, columns = by_clicks(own, reading)
-    wanted = [Metric.parse(name) for name in own.metrics or ((_BY_CLICKS,) if own.clicks else METRICS)]
+    wanted = Metric.all_of(metrics_of(own.metrics or ((_BY_CLICKS,) if own.clicks else METRICS)))
     rules = Conventions.of(own.conventions, own.gain)
     matters = read_matters(own.noise) if own.noise else None
     segments = None if own.segments is None else read_segments(own.segments)

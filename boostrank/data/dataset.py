@@ -281,6 +281,7 @@ class RankingDataset:
         sort: bool = False,
         categorical_feature: Sequence[str | int] | str | None = "auto",
         gain: str | None = None,
+        like: RankingDataset | None = None,
     ) -> RankingDataset:
         """Make a data set from a table with label, query id and weight columns.
 
@@ -292,6 +293,7 @@ class RankingDataset:
             categorical_feature: see `from_arrays`. Positions count features.
             gain: an expression over `label` and other columns (features or not) that replaces the labels; see
                 `with_gain`.
+            like: the training set, whose features and categories the data get; see `like`.
 
         Raises:
             DataError: see `from_arrays`; also if a column is missing.
@@ -301,11 +303,11 @@ class RankingDataset:
         if names is not None:
             data = replace(data, document_names=data.in_row_order(names))
         if gain is None:
-            return data
+            return data if like is None else data.like(like)
         named = [one for one in GainExpression.parse(gain).columns if one not in (LABEL, *data.feature_names)]
         others = {name: data.in_row_order(column) for name, column in read_columns(frame, named).items()}
         gained: RankingDataset = with_gain(data, gain, others)
-        return gained
+        return gained if like is None else gained.like(like)
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"

@@ -15,7 +15,7 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.engines.trees import in_range
 from boostrank.kernels.driver import AllReduce, PassStats, alone
-from boostrank.metric import BoundMetrics, Conventions
+from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.objective.bound import BoundObjective, Gradient
 
 _STANDSTILL_ROUNDS = 3
@@ -147,7 +147,7 @@ class RoundMetrics:
 
     def __init__(
         self,
-        names: Sequence[str],
+        names: Sequence[str | Metric],
         labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]],
         conventions: Conventions,
         threads: int | None,
@@ -169,7 +169,8 @@ class RoundMetrics:
         results: Results = []
         if self._names:
             values = self.values(np.asarray(scores, dtype=np.float64).reshape(-1), dataset)
-            results += [(name, value, True) for name, value in values.items()]
+            rising = {name: one.higher_is_better for one in Metric.all_of(self._names) for name in one.names}
+            results += [(name, value, rising[name]) for name, value in values.items()]
         for function in self._functions:
             result = function(scores, dataset)
             given = result if isinstance(result, list) else [result]

@@ -34,7 +34,7 @@ def _names(option: str) -> tuple[str, ...]:
 
 
 OBJECTIVE_NAMES, ROUNDS_NAMES, STOPPING_NAMES = map(_names, ("objective", "rounds", "early_stopping"))
-GAIN_NAMES, _METRIC, _EVAL_AT, _THREADS = map(_names, ("gain", "metrics", "eval_at", "threads"))
+GAIN_NAMES, METRIC_NAMES, _EVAL_AT, _THREADS = map(_names, ("gain", "metrics", "eval_at", "threads"))
 SEED_NAMES = (SEED.name, *SEED.aliases)
 _MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping")
 AUTO_START, LINEAR_START = "auto", "linear"
@@ -56,7 +56,7 @@ class TrainingParameters:
         function: a user-defined function, as in `lgb.train`.
         stopping_rounds: patience for early stopping, or 0 for no early stopping.
         min_delta: change that an improvement must exceed, for early stopping.
-        metrics: canonical metric names with cut-offs, possibly empty.
+        metrics: canonical metric names with cut-offs, and functions as `Metric`, possibly empty.
         threads: number of threads; None for every available core.
         gain: gain for each label, used in metrics whose conventions do not set it.
     """
@@ -68,17 +68,18 @@ class TrainingParameters:
     rounds: int
     stopping_rounds: int
     min_delta: float
-    metrics: tuple[str, ...]
+    metrics: tuple[str | Metric, ...]
     threads: int | None
     gain: str | tuple[float, ...]
 
 
-def headline(metrics: Sequence[str]) -> str | None:
+def headline(metrics: Sequence[Any]) -> str | None:
     """Return the metric for progress and early stopping, which is the first one at its largest cut-off.
 
     With the usual `eval_at` of 1,3,5,10, the first cut-off is the noisiest.
     """
-    family = [name for name in metrics if name.split("@")[0] == metrics[0].split("@")[0]]
+    names = list(map(str, metrics))
+    family = [name for name in names if name.split("@")[0] == names[0].split("@")[0]]
     return max(family, key=lambda name: int(name.partition("@")[2] or sys.maxsize)) if family else None
 
 
@@ -117,7 +118,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     threads = None if threads is None else max(0, _whole(threads, "num_threads", -1)) or None
     if threads is not None:
         rest["num_threads"] = resolve_threads(threads)
-    metrics = metric_names(pop_param(rest, _METRIC, "ndcg"), pop_param(rest, _EVAL_AT, DEFAULT_EVAL_AT))
+    metrics = metric_names(pop_param(rest, METRIC_NAMES, "ndcg"), pop_param(rest, _EVAL_AT, DEFAULT_EVAL_AT))
 
     native, function = None, None
     objective: TrainingObjective | None = None
@@ -230,11 +231,20 @@ def _whole(value: Any, name: str, low: int) -> int:
     return number
 
 
-def metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
-    """Combine metrics and cut-offs: `ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`. Cut-offs in a name are kept."""
+def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
+    """Combine metrics and cut-offs: `ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`. Cut-offs in a name are kept.
+
+    Functions become `Metric` objects, whose order is kept.
+    """
+    metric = [metric] if callable(metric) or isinstance(metric, Metric) else metric
     if not isinstance(metric, str | Iterable | None):
         raise ParameterError(f"metric={metric!r}: expected a name such as ndcg or ndcg@10, or a list of names")
     names = metric.split(",") if isinstance(metric, str) else list(metric or [])
+    own = [Metric.of(n) for n in names if callable(n) or (isinstance(n, Metric) and n.function)]
+    if own:
+        first = callable(names[0]) or names[0] in own
+        others = metric_names([n for n in names if not callable(n) and n not in own], eval_at)
+        return (*own, *others) if first else (*others, *own)
     names = [str(n).strip() for n in names]
     if [n.lower() for n in names] in (["none"], ["null"], ["na"], [""], []):
         return ()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from boostrank.reporting.comparison import Comparison, compare
+    from boostrank.reporting.evaluation import evaluate
     from boostrank.reporting.explanation import Why, why
     from boostrank.reporting.noise import measure_noise
     from boostrank.reporting.page import Report, report
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "comparison": "Comparison compare",
+    "evaluation": "evaluate",
     "explanation": "Why why",
     "noise": "measure_noise",
     "page": "Report report",
@@ -33,6 +35,7 @@ __all__ = [
     "Report",
     "Why",
     "compare",
+    "evaluate",
     "importance",
     "measure_noise",
     "pareto",

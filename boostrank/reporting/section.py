@@ -89,12 +89,24 @@ class Context:
         self.progress = cast("Progress | None", self.progress) or silent
         self.metrics = Metric.all_of(self.metrics)
         self.conventions = Conventions.of(self.conventions)
-        first = headline([name for metric in self.metrics for name in metric.names])
+        first: str | None = headline([name for metric in self.metrics for name in metric.names])
         if first is None:
             raise ParameterError("metrics is empty; pass a metric, such as ndcg@10")
         self.metric = first
         if self.documents is not None and self.documents < 0:
             raise ParameterError(f"documents must be at least 0, but got {self.documents}")
+
+    @cached_property
+    def main(self) -> Metric:
+        """The metric called `metric`.
+
+        Raises:
+            ParameterError: smaller values of a metric are better.
+        """
+        falling = [one.name for one in self.metrics if not one.higher_is_better]
+        if falling:
+            raise ParameterError(f"metric {falling[0]}: higher values must be better here; return the negative value")
+        return next((one for one in self.metrics if one.name == self.metric), None) or Metric.parse(self.metric)
 
     @cached_property
     def rules(self) -> Conventions:

@@ -18,7 +18,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.fit.gradient import required_names
 from boostrank.fit.params import headline, metric_names
 from boostrank.fit.train import train
-from boostrank.metric import BoundMetrics, Conventions, Metric
+from boostrank.metric import BoundMetrics, Conventions, Metric, measures_a_query
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import DEFAULT_EVAL_AT, KEYWORDS, Option, TrainOptions, declared, takes_options
 from boostrank.sklearn.splitters import QID, split_table
@@ -170,7 +170,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                     training set. eval_names: names of the validation sets. eval_qid, eval_group, eval_sample_weight:
                     `qid`, `group` and `sample_weight` for each validation set.
                 eval_metric, eval_at, early_stopping_rounds: replace the parameters for this training. A metric is a
-                    name, a function as in LGBMRanker, (labels, scores[, weights[, query sizes]]) -> (name, value,
+                    name, a function of one query, (labels, scores) -> number, of which higher is better (see
+                    `Metric`), a function as in LGBMRanker, (labels, scores[, weights[, query sizes]]) -> (name, value,
                     higher is better), or a list of names and functions.
                 feval, callbacks, checkpoint, init_model: as for `boostrank.train`.
                 feature_name: d names, if X has no column names.
@@ -427,6 +428,9 @@ def _fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     found = _ours(rest, _FIT, "fit")
     metrics = found.get("eval_metric")
     listed = metrics if isinstance(metrics, list | tuple) else [metrics]
+    if any(map(measures_a_query, listed)):
+        listed = [Metric.of(one) if measures_a_query(one) else one for one in listed]
+        found["eval_metric"] = listed
     functions = [_metric(one) for one in listed if callable(one)]
     if functions:
         found["eval_metric"] = [one for one in listed if not callable(one)] or None

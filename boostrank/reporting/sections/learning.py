@@ -164,7 +164,7 @@ def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Columns, 
         The curve as a table, the number of included queries, and the final scores, float64[N]. XGBoost scores
         lack base_score and are not rounded to float32.
     """
-    model, metric, conventions, threads = c.model, c.metric, c.rules.without_names, c.workers
+    model, metric, conventions, threads = c.model, c.main, c.rules.without_names, c.workers
     BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined
     assert trees.forest is not None
     rounds = points(model.best_iteration)
@@ -182,7 +182,7 @@ def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Columns, 
         scores = np.zeros(here.shape[0])
         for i, walker in enumerate(walkers):
             scores += walker.scores(here)
-            per_query[some, i] = bound.per_query(scores)[metric]
+            per_query[some, i] = bound.per_query(scores)[c.metric]
         final[documents] = scores
 
     over_blocks(block, rows, threads, partial(c.progress, "first trees"))

@@ -53,7 +53,7 @@ def ranking(c: Context) -> Ranking:
     if c.previous is not None:
         against, before = c.previous
         named[against] = np.asarray(before, np.float64)
-        new, old = (c.bound([c.metric]).per_query(scores)[c.metric] for scores in (c.scores, named[against]))
+        new, old = (c.bound([c.main]).per_query(scores)[c.metric] for scores in (c.scores, named[against]))
         counted = ~np.isnan(new)
         old_and_new = {"qid": queries.qid[counted], "old": old[counted], "new": new[counted]}
     if cut:

@@ -19,7 +19,7 @@ from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
-from boostrank.metric import BoundMetrics
+from boostrank.metric import BoundMetrics, Metric, is_built_in
 from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, tooltips
 from boostrank.reporting.conventions import TieReport, tied_documents
 from boostrank.reporting.result import Result, columns_of, pandas
@@ -33,6 +33,8 @@ RANDOM, FILE_ORDER = "random order", "the order of the file"
 # Limit on the number of values from which one half chooses a feature (50 MB in float32, a few seconds).
 _VALUES_TO_CHOOSE_BY = 12_500_000
 _LARGEST = float(np.finfo(np.float32).max)
+# Number of random orders in which functions are measured.
+_ORDERS = 20
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ def lead_words(standing: Standing) -> tuple[str, str]:
 
 def verdict(c: Context) -> Verdict:
     """Measure a ranker and its baselines."""
-    data, rules, first = c.data, c.rules, c.metric
+    data, rules, first, main = c.data, c.rules, c.metric, c.main
     bound = c.bound(c.metrics)
     # Measure each baseline: the previous model, the linear start, the single feature, random order and file order.
     notes: list[str] = []
@@ -165,9 +167,7 @@ def verdict(c: Context) -> Verdict:
         notes.append("There is no single-feature baseline: too few queries are included to choose a feature on half.")
     else:
         rankings.append((SINGLE, chosen.words, bound.per_query(chosen.scores)))
-    # With equal scores, the mean over tied orders is the mean of a random order.
-    by_chance = c.bound(c.metrics, replace(rules, ties="expected")).per_query(np.zeros(data.n_documents))
-    rankings.append((RANDOM, "the exact mean over all orders of each list", by_chance))
+    rankings.append((RANDOM, *_by_chance(c)))
     place = np.arange(data.n_documents) - np.repeat(data.queries.ptr[:-1], data.queries.sizes)
     rankings.append((FILE_ORDER, "the rows of each query in file order", bound.per_query(-place.astype(float))))
     own = bound.per_query(c.scores)
@@ -178,9 +178,10 @@ def verdict(c: Context) -> Verdict:
 
     # Measure the effect of ties on the headline metric, and count the queries without a relevant document.
     where_relevant = replace(rules, ties="expected", empty="exclude", empty_of=(), single="count")
-    empty = c.bound([first], where_relevant, partial=True).per_query(c.scores)[first]
+    of_labels = main if main.function is None else Metric("precision")
+    (empty,) = c.bound([of_labels], where_relevant, partial=True).per_query(c.scores).values()
     tied = tied_documents(data.labels, c.scores, data.queries, score_type=rules.score_type)
-    ties = TieReport.of(data.n_documents, tied, rules, lambda of: c.bound([first], of).values(c.scores), first)
+    ties = TieReport.of(data.n_documents, tied, rules, lambda of: c.bound([main], of).values(c.scores), first)
     baselines = tuple(
         Ranking(name, about, standing) for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
     )
@@ -197,6 +198,20 @@ def verdict(c: Context) -> Verdict:
         notes=tuple(notes),
         matters=dict(c.matters or {}),
     )
+
+
+def _by_chance(c: Context) -> tuple[str, dict[str, Float64Array]]:
+    """Return how a random order is measured, and its metrics, float64[Q]."""
+    functions = [one for one in c.metrics if one.function is not None]
+    # With equal scores, the mean over tied orders is the mean of a random order.
+    exact = c.bound([one for one in c.metrics if one.function is None], replace(c.rules, ties="expected"))
+    values, rng = exact.per_query(np.zeros(c.data.n_documents)), np.random.default_rng(c.seed)
+    if not functions:
+        return "the exact mean over all orders of each list", values
+    bound = c.bound(functions)
+    draws = [bound.per_query(rng.random(c.data.n_documents)) for _ in range(_ORDERS)]
+    values |= {name: np.mean([one[name] for one in draws], axis=0) for name in bound.names}
+    return f"the mean over all orders of each list, or over {_ORDERS} random orders for functions", values
 
 
 def _standings(
@@ -259,7 +274,7 @@ def single_feature(c: Context) -> SingleFeature | None:
         # Sample a fixed number of queries, because a fixed number of documents would favour short lists.
         held = int(data.queries.sizes[half].sum())
         some = np.sort(half[: max(1, half.size * most // held)] if held > most else half)
-        chosen = _choose(data.take(some), c.metric, c.rules, c.threads)
+        chosen = _choose(data.take(some), c.main, c.rules, c.threads)
         if chosen is None:
             return None
         choices.append(chosen)
@@ -275,7 +290,7 @@ def single_feature(c: Context) -> SingleFeature | None:
 
 
 def _choose(
-    data: RankingDataset, metric: str, conventions: Conventions, threads: int | None
+    data: RankingDataset, metric: Metric, conventions: Conventions, threads: int | None
 ) -> tuple[int, float] | None:
     """Return the column and the sign with the best metric, or None if all queries are excluded."""
     try:
@@ -287,7 +302,7 @@ def _choose(
     for column in range(data.n_features):
         values = dense_rows(features[:, [column]], 0, data.n_documents)[:, 0]
         for sign in (1.0, -1.0):
-            value = bound.values(_as_scores(values, sign))[metric]
+            value = bound.values(_as_scores(values, sign))[bound.names[0]]
             if value > best:
                 best, chosen = value, (column, sign)
     return chosen
@@ -307,6 +322,7 @@ def _parts(found: Verdict) -> dict[str, Any]:
         "start": START,
         "file_order": FILE_ORDER,
         "single": SINGLE,
+        "function": not is_built_in(found.metric),
         "stated": START if found.baseline(START) else RANDOM,
         "chart": _chart(found),
     }
