@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import pairwise
 from numbers import Real
 from typing import Any, TypeAlias
@@ -119,6 +120,12 @@ class Metric:
     def spec(self) -> MetricSpec:
         """The specification of the metric."""
         return METRICS.get(self.name)
+
+    @property
+    def meaning(self) -> str:
+        """The first line of the metric's or the function's docstring, or "" if it has none."""
+        about = self.function or import_module(f"boostrank.metrics.{self.name}")
+        return (inspect.getdoc(about) or "").partition("\n")[0].rstrip(".")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -153,6 +153,8 @@ def crossed_difference(
         The difference, and the part of its standard error that the luck of training has.
     """
     count = a.shape[0]
+    if count < 2:  # its variance is unknown
+        return PairedDifference(float(a.mean() - b.mean()), np.nan, np.nan, 1.0, count), np.nan
     share = np.full(count, 1.0 / count) if weights is None else weights / weights.sum()
     difference = a.mean(axis=1) - b.mean(axis=1)
     mean = float(share @ difference)
@@ -161,9 +163,8 @@ def crossed_difference(
         (float((share @ side).var(ddof=1)) / side.shape[1], side.shape[1] - 1) for side in (a, b) if side.shape[1] > 1
     ]
     luck = sum(variance for variance, _ in parts)
-    if count > 1:
-        over_queries = float(np.square(share) @ np.square(difference - mean)) * count / (count - 1)
-        parts.append((over_queries, count - 1))
+    over_queries = float(np.square(share) @ np.square(difference - mean)) * count / (count - 1)
+    parts.append((over_queries, count - 1))
     total = sum(variance for variance, _ in parts)
     if not total:
         return PairedDifference(mean, mean, mean, 0.0 if mean else 1.0, count), 0.0

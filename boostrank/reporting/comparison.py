@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from operator import ge, gt, le, lt
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,10 @@ _CONDITION = re.compile(
     rf"(?:\s+at\s+p\s*<\s*({_NUMBER}))?(\s+in\s+any)?\s*",
     re.IGNORECASE,
 )
+
+
+OneOrMore: TypeAlias = RankingModel | Ranker | npt.ArrayLike | Sequence[RankingModel | Ranker | npt.ArrayLike]
+"""A ranker, or several trainings of it."""
 
 
 @dataclass(frozen=True)
@@ -285,8 +289,8 @@ class Comparison(Result):
 
 @takes_dataset
 def compare(
-    old: RankingModel | Ranker | npt.ArrayLike,
-    new: RankingModel | Ranker | npt.ArrayLike,
+    old: OneOrMore,
+    new: OneOrMore,
     data: RankingDataset,
     metrics: Metrics = "ndcg@10",
     *,
@@ -487,6 +491,8 @@ def _parts(found: Comparison, first: str) -> dict[str, Any]:
         "alpha": _ALPHA,
         "fewest": FEWEST_FOR_INTERVAL,
         "resamples": PAIRED_RESAMPLES,
+        "luck": list(dict.fromkeys(map(found.luck_words, found.metrics))),
+        "several": not math.isnan(found.metrics[first].luck),
         "limit_of": _limit,
         "changed": change.size,
         "histogram": _histogram(change, first) if change.size else None,

@@ -56,6 +56,14 @@ class Report:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self.results.get(name)
 
+    def __repr__(self) -> str:
+        verdict = self.results.get("verdict")
+        lines = [f"Report of {self.model} on {self.data or 'the data'}: {', '.join(self.results)}"]
+        if verdict is not None:
+            name, value = verdict.metric, verdict.headline.value
+            lines += [f"{name} is {value:.4f}", *verdict.meaning.values()]
+        return "\n".join(lines)
+
     def _repr_html_(self) -> str:
         states = {**dict.fromkeys(self.results, "there"), **self.missing}
         rows = [(SECTIONS.get(name).title, state) for name, state in states.items()]

@@ -80,6 +80,7 @@ class Verdict(Result):
         queries, documents: numbers of queries and documents in the data.
         empty: number of queries without a relevant document. The conventions determine whether they are included.
         matters: difference that exceeds training noise by metric, if it was measured.
+        meaning: what each metric measures, by its name without a cut-off.
     """
 
     metric: str
@@ -93,6 +94,7 @@ class Verdict(Result):
     empty: int
     notes: tuple[str, ...] = ()
     matters: Mapping[str, float] = field(default_factory=dict)
+    meaning: Mapping[str, str] = field(default_factory=dict)
 
     TABLES: ClassVar = {
         "verdict": lambda self: {
@@ -197,6 +199,7 @@ def verdict(c: Context) -> Verdict:
         empty=int(np.isnan(empty).sum()),
         notes=tuple(notes),
         matters=dict(c.matters or {}),
+        meaning={one.name: one.meaning for one in c.metrics if one.meaning},
     )
 
 
