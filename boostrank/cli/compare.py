@@ -139,7 +139,6 @@ def _print(found: Comparison, data: str) -> None:
     first = next(iter(found.metrics))
     click.echo(f"{found.new} against {found.old} on {data}, query by query")
     print_table([["metric", *_COLUMNS, "p"], *([n, *_cells(d), f"{d.p:.4f}"] for n, d in found.metrics.items())])
-    print_wrapped(dict.fromkeys(map(found.luck_words, found.metrics)))
     top = found.churn
     new = f"{top.changed:.1%} new documents in the {top.queries:,} queries with" if top.queries else "no query has"
     first_place = "" if math.isnan(top.first) else f"; the first document changed in {top.first:.1%}"
@@ -166,7 +165,7 @@ def _print(found: Comparison, data: str) -> None:
         click.echo(
             f"FAILS: {outcome.condition}{where}" if outcome.holds else f"passes: not ({outcome.condition}{where})"
         )
-    print_wrapped([found.conventions.describe()], indent="")
+    print_wrapped([*dict.fromkeys(map(found.luck_words, found.metrics)), found.conventions.describe()], indent="")
 
 
 _COLUMNS = ("queries", "old", "new", "difference", "95% interval", "better", "same", "worse")

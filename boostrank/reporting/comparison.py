@@ -44,7 +44,7 @@ GRAMMAR = "METRIC < NUMBER [at p<ALPHA] [in any], or low(METRIC) < NUMBER [in an
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 _CONDITION = re.compile(
-    rf"\s*(?:(low|high)\s*\(\s*([^\s<>=()]+)\s*\)|([^\s<>=]+))\s*([<>]=?)\s*({_NUMBER})"
+    rf"\s*(?:(low|high)\s*\(\s*([^\s<>=()]+)\s*\)|([^\s<>=()]+))\s*([<>]=?)\s*({_NUMBER})"
     rf"(?:\s+at\s+p\s*<\s*({_NUMBER}))?(\s+in\s+any)?\s*",
     re.IGNORECASE,
 )

@@ -263,7 +263,7 @@
       });
       tools.append(button);
     }
-    const hint = make("p", { className: "faint", textContent: "Scroll the table sideways for more columns →" });
+    const hint = make("p", { className: "faint hint", textContent: "Scroll the table sideways for more columns →" });
     const scroller = box.querySelector(".scroll");
     scroller.before(hint);
     new ResizeObserver(() => {
