@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import re
@@ -63,7 +64,7 @@ class Metric:
             object.__setattr__(self, "function", self.name)
             object.__setattr__(self, "name", _name_of(self.name))
         if self.function is not None:
-            if self.cutoffs or _required_arguments(self.function) not in (2, 3):
+            if self.cutoffs or _arguments_of(self.function) == 0:
                 raise ParameterError(
                     f"metric {self.name}: a function takes (labels, scores) of one query, or (labels, scores, sizes) "
                     "of all queries, and has no cut-offs"
@@ -236,7 +237,7 @@ class _Bound:
     def per_query(self, values: Float64Array) -> Float64Array:
         return np.where(self.counted, values, np.nan)
 
-    def over(self, counted: npt.NDArray[np.bool_], queries: QueryIndex) -> _Bound:
+    def restricted_to(self, counted: npt.NDArray[np.bool_], queries: QueryIndex) -> _Bound:
         """Return the metric over the queries that count."""
         weights = np.where(counted, 1.0 if queries.weights is None else queries.weights, 0.0)
         weight = float(weights.sum())
@@ -287,9 +288,9 @@ class BoundMetrics:
         self._labels, self._partial, self._judged = y, partial, judged
         self._grades: dict[Grades, Float64Array] = {}  # shared by metrics to save 8 bytes per document
         self._bound = [self._bind(m) for m in self.metrics]
-        twice = next((one.name for one in self.metrics if one.function and self.names.count(one.name) > 1), None)
-        if twice is not None:
-            raise ParameterError(f"two metrics are called {twice!r}; name one: Metric('other', function=...)")
+        for metric in self.metrics:
+            if metric.function and self.names.count(metric.name) > 1:
+                raise ParameterError(f"two metrics are called {metric}; name each: Metric('NAME', function=...)")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -330,7 +331,7 @@ class BoundMetrics:
                 f"document, {int((queries.sizes == 1).sum())} have one document); conventions: {conventions.describe()}"
             )
         divisors = spec.divisors(pool, ptr, cutoffs, conventions)
-        return replace(unweighted, work=work, divisors=divisors, empty=empty).over(counted, queries)
+        return replace(unweighted, work=work, divisors=divisors, empty=empty).restricted_to(counted, queries)
 
     def values(self, scores: npt.ArrayLike) -> dict[str, float]:
         """Return the mean of every metric at every cut-off. The errors are those of `evaluate`."""
@@ -414,8 +415,10 @@ class BoundMetrics:
         labels, scores = self._labels.copy(), scores.copy()  # the function may sort them in place
         where = "all queries"
         try:
-            if _required_arguments(metric.function) == 3:
-                values[:] = _shaped(metric.function(labels, scores, queries.sizes), values.size)
+            if _arguments_of(metric.function) == 3:
+                values = np.array(metric.function(labels, scores, queries.sizes), np.float64)
+                if values.shape != (len(queries),):
+                    raise ValueError(f"expected {len(queries)} values, one per query, but got {values.shape}")
             else:
                 for q, (start, stop) in enumerate(pairwise(queries.ptr.tolist())):
                     where = f"query {queries.shown(q)}"
@@ -425,15 +428,12 @@ class BoundMetrics:
             raise
         except Exception as error:  # whatever the user's code raises
             raise ParameterError(f"metric {metric}, {where}: {type(error).__name__}: {error}") from error
-        if np.isinf(values).any():
-            q = int(np.flatnonzero(np.isinf(values))[0])
-            raise ParameterError(
-                f"metric {metric}, query {queries.shown(q)}: {values[q]} is not a finite number or NaN"
-            )
+        for q in np.flatnonzero(np.isinf(values)).tolist():
+            raise ParameterError(f"metric {metric}, query {queries.shown(q)}: {values[q]} is neither finite nor NaN")
         counted = ~np.isnan(values)
         if not counted.any() and not self._partial:
             raise DataError(f"metric {metric}: the function returned NaN for all {len(queries):,} queries")
-        return bound.over(counted, queries), np.where(counted, values, 0.0)[:, None]
+        return bound.restricted_to(counted, queries), np.where(counted, values, 0.0)[:, None]
 
 
 def _name_of(function: Any) -> str:
@@ -441,16 +441,16 @@ def _name_of(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__)).strip("<>")
 
 
-def _required_arguments(function: Function) -> int:
-    """Return the number of positional arguments without defaults, or 2 if it is unknown."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return 2
-    listed = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    required = sum(one.default is one.empty for one in listed)
-    takes_any = any(one.kind is one.VAR_POSITIONAL for one in parameters)
-    return 2 if required < 2 and (takes_any or len(listed) >= 2) else required
+def _arguments_of(function: Function) -> int:
+    """Return with how many arguments to call a function, 2 if possible or else 3, or 0 if neither is."""
+    with contextlib.suppress(ValueError):  # of a function without a signature
+        signature = inspect.signature(function)
+        for count in (2, 3):
+            with contextlib.suppress(TypeError):
+                signature.bind(*range(count))
+                return count
+        return 0
+    return 2
 
 
 def is_built_in(name: str) -> bool:
@@ -460,19 +460,10 @@ def is_built_in(name: str) -> bool:
 
 def measures_a_query(function: Any) -> bool:
     """Return whether a function of (labels, scores) returns a number, tried on a query of two documents."""
-    if not callable(function) or _required_arguments(function) != 2:
-        return False
     try:
-        return isinstance(function(np.array([1.0, 0.0]), np.array([0.5, 0.25])), Real)
+        return callable(function) and isinstance(function(np.array([1.0, 0.0]), np.array([0.5, 0.25])), Real)
     except Exception:  # a function of other arguments
         return False
-
-
-def _shaped(values: Any, queries: int) -> Float64Array:
-    out = np.asarray(values, np.float64)
-    if out.shape != (queries,):
-        raise ValueError(f"expected one value for each of {queries} queries, but got the shape {out.shape}")
-    return out
 
 
 def _writable(values: npt.ArrayLike) -> Float64Array:

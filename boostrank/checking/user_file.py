@@ -52,24 +52,20 @@ def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> Obj
 
 
 def load_metric(text: str) -> Metric:
-    """Run a file and return a metric of it, `FILE.py:NAME`, or `FILE.py` with a single function; see `Metric`.
+    """Run a file and return a metric of it, given as `FILE.py:NAME`; see `Metric`.
 
     Raises:
         FileFormatError: the file cannot be read or run, or has no such function.
         ParameterError: the function has other arguments than a metric.
     """
-    head, _, name = text.rpartition(".py")
-    path, name = f"{head}.py", name.removeprefix(":")
+    path, _, name = text.partition(".py:")
+    path = f"{path.removesuffix('.py')}.py"
     module = _run(path)
-    own = {key for key, one in vars(module).items() if getattr(one, "__module__", "") == module.__name__}
-    listed = [key for key in vars(module) if key in own or isinstance(getattr(module, key), Metric)]
-    public = [key for key in listed if not key.startswith("_")]
-    chosen = name or (public[0] if len(public) == 1 else "")
-    found = getattr(module, chosen, None) if chosen else None
-    if not callable(found) and not isinstance(found, Metric):
-        names = ", ".join(public) or "no function"
+    metrics = {key: value for key, value in vars(module).items() if callable(value) or isinstance(value, Metric)}
+    if name not in metrics:
+        names = ", ".join(metrics) or "no function"
         raise FileFormatError(f"name a metric, {path}:NAME; the file has {names}", file=path)
-    return found if isinstance(found, Metric) else Metric(chosen, function=found)
+    return Metric.of(metrics[name])
 
 
 def is_objective_file(text: str) -> bool:

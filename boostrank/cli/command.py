@@ -67,7 +67,10 @@ class File(click.ParamType):  # type: ignore[type-arg]
             on_cluster = ctx is not None and isinstance(ctx.params.get("cluster"), str)
             return path if path == "-" or on_cluster else _readable_data(path)
         if self.kind == "rankers":
-            return path if not os.path.isdir(path) and _readable_data(path) else readable(path)
+            _readable_data(path)
+            if not glob.has_magic(path):
+                readable(path)
+            return path
         if self.kind in ("write", "page", "output") and path == "-":
             self.fail("'-' means standard output, which is not supported here; name a file, such as ./-", param, ctx)
         return path

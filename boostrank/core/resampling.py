@@ -167,7 +167,7 @@ def crossed_difference(
     parts.append((over_queries, count - 1))
     total = sum(variance for variance, _ in parts)
     if not total:
-        return PairedDifference(mean, mean, mean, 0.0 if mean else 1.0, count), 0.0
+        return PairedDifference(mean, mean, mean, float(mean == 0.0), count), 0.0
     free = total**2 / sum(variance**2 / degrees for variance, degrees in parts)
     error = total**0.5
     width = float(stdtrit(free, 1.0 - _TAIL)) * error

@@ -169,8 +169,8 @@ class RoundMetrics:
         results: Results = []
         if self._names:
             values = self.values(np.asarray(scores, dtype=np.float64).reshape(-1), dataset)
-            rising = {name: one.higher_is_better for one in Metric.all_of(self._names) for name in one.names}
-            results += [(name, value, rising[name]) for name, value in values.items()]
+            metrics = zip(Metric.all_of(self._names), values.items(), strict=True)
+            results += [(name, value, metric.higher_is_better) for metric, (name, value) in metrics]
         for function in self._functions:
             result = function(scores, dataset)
             given = result if isinstance(result, list) else [result]

@@ -240,11 +240,11 @@ def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
     if not isinstance(metric, str | Iterable | None):
         raise ParameterError(f"metric={metric!r}: expected a name such as ndcg or ndcg@10, or a list of names")
     names = metric.split(",") if isinstance(metric, str) else list(metric or [])
-    own = [Metric.of(n) for n in names if callable(n) or (isinstance(n, Metric) and n.function)]
-    if own:
-        first = callable(names[0]) or names[0] in own
-        others = metric_names([n for n in names if not callable(n) and n not in own], eval_at)
-        return (*own, *others) if first else (*others, *own)
+    names = [Metric(n) if callable(n) else n for n in names]
+    functions = [n for n in names if isinstance(n, Metric) and n.function]
+    if functions:
+        others = metric_names([n for n in names if n not in functions], eval_at)
+        return (*functions, *others) if names[0] in functions else (*others, *functions)
     names = [str(n).strip() for n in names]
     if [n.lower() for n in names] in (["none"], ["null"], ["na"], [""], []):
         return ()

@@ -130,7 +130,7 @@ class Draft:
     @property
     def watched(self) -> Metric | None:
         """The metric called `metric`."""
-        return next((Metric.of(one) for one in self.settings.metrics if str(one) == self.metric), None)
+        return next((Metric.of(metric) for metric in self.settings.metrics if str(metric) == self.metric), None)
 
     @property
     def threads(self) -> int:

@@ -316,7 +316,7 @@ _INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
 def _info(plan: Plan, ready: _Prepared) -> ModelInfo:
     """Return the model's record without values that change between runs, so that equal trainings give equal bytes."""
     record = dict(plan.params if plan.record is None else plan.record)
-    if any(isinstance(one, Metric) for one in ready.given.metrics):  # functions are recorded by their names
+    if any(isinstance(metric, Metric) for metric in ready.given.metrics):  # functions are recorded by their names
         record |= {name: list(map(str, ready.given.metrics)) for name in METRIC_NAMES if name in record}
     return ModelInfo(
         backend=plan.engine.name,

@@ -332,13 +332,14 @@ def compare(
     # Compute the values of each query, the overall differences, and the differences by segment.
     rankers = {"old": _trainings(old, "old", context), "new": _trainings(new, "new", context)}
     first, second = (side[0] for side in rankers.values())
-    of_models = {which: [bound.per_query(one.scores) for one in side] for which, side in rankers.items()}
+    of_models = {which: [bound.per_query(training.scores) for training in side] for which, side in rankers.items()}
     cuts = segmentations(context.segments, data.labels, data.queries)
     matters, weights = context.matters or {}, data.queries.each_weight
     measured, in_segments, per_query, models = {}, [], {}, {}
-    for name, metric in {name: one for one in bound.metrics for name in one.names}.items():
+    for name, metric in {name: m for m in bound.metrics for name in m.names}.items():
         sides = [np.column_stack([values[name] for values in side]) for side in of_models.values()]
-        counted = ~np.isnan(np.column_stack(sides).sum(axis=1))  # a function may leave out other queries each time
+        # A function may leave out other queries each time.
+        counted = ~np.isnan(np.column_stack(sides).sum(axis=1))
         if not counted.any():
             raise DataError(f"metric {name}: no query counts for both rankers")
         per_query[name] = np.where(counted[:, None], np.column_stack([side.mean(axis=1) for side in sides]), np.nan)
@@ -391,11 +392,10 @@ def compare(
 
 
 def _trainings(ranker: Any, name: str, context: Context) -> list[Ranker]:
-    """Return the trainings of a ranker, which are the items of a list or the rows of a matrix of scores."""
-    several = isinstance(ranker, list | tuple) and bool(ranker) and not isinstance(ranker[0], Real)
-    if not several and not (isinstance(ranker, np.ndarray) and ranker.ndim == 2):
+    """Return the trainings of a ranker, which are the items of a list unless it has scores."""
+    if not isinstance(ranker, list | tuple) or not ranker or isinstance(ranker[0], Real):
         return [Ranker.of(ranker, name, context.data, context.threads)]
-    return [Ranker.of(one, f"{name} {i}", context.data, context.threads) for i, one in enumerate(ranker, 1)]
+    return [Ranker.of(model, f"{name} {i}", context.data, context.threads) for i, model in enumerate(ranker, 1)]
 
 
 def _called(trainings: Sequence[Ranker]) -> str:
@@ -416,14 +416,14 @@ def _difference(
     w = None if weights is None else weights[counted]
     old, new = before.mean(axis=1), after.mean(axis=1)
     if before.shape[1] == after.shape[1] == 1:
-        found = paired_difference(new, old, weights=w, resamples=PAIRED_RESAMPLES, seed=seed)
+        result = paired_difference(new, old, weights=w, resamples=PAIRED_RESAMPLES, seed=seed)
     else:
-        found, more["luck"] = crossed_difference(after, before, weights=w)
+        result, more["luck"] = crossed_difference(after, before, weights=w)
     sign = 1 if more["higher_is_better"] else -1
     better, worse = (int(np.count_nonzero(way * sign * (new - old) > TIE)) for way in (1, -1))
     counts = {"better": better, "same": old.size - better - worse, "worse": worse}
-    means = {"old": float(np.average(old, weights=w)), "new": float(np.average(new, weights=w))}
-    values: dict[str, Any] = vars(found) | means | counts | more
+    means = {side: float(np.average(values, weights=w)) for side, values in (("old", old), ("new", new))}
+    values: dict[str, Any] = vars(result) | means | counts | more
     return Difference(kind="all", segment="all", metric=metric, **values)
 
 
@@ -464,9 +464,6 @@ def _outcome(
         least = max(by_queries, by_flips)
         if condition.alpha <= least:
             raise DataError(f"{cause} give p of at least {least:.2g}, so '{condition}' can never hold; {remedy}")
-    if condition.end and measured and all(math.isnan(one.low) for one in measured):
-        words = f"no segment has the {FEWEST_FOR_INTERVAL} queries that an interval needs"
-        raise DataError(f"{words}, so '{condition}' can never hold; use more queries")
     if not condition.anywhere:
         return ConditionOutcome(condition, condition.holds(condition.value(whole), whole.p))
     where = tuple(f"{s.kind} {s.segment}" for s in measured if condition.holds(condition.value(s), s.p_holm))
@@ -475,7 +472,7 @@ def _outcome(
 
 def _untested(conditions: Sequence[Condition], segments: Sequence[Difference]) -> list[str]:
     """Name the segments without an interval, to which conditions on its ends do not apply."""
-    tested = {one.metric for one in conditions if one.end and one.anywhere}
+    tested = {condition.metric for condition in conditions if condition.end and condition.anywhere}
     small = dict.fromkeys(f"{s.kind} {s.segment}" for s in segments if s.metric in tested and math.isnan(s.low))
     words = f"not tested by an end of the interval, with fewer than {FEWEST_FOR_INTERVAL} queries"
     return [f"{words}: {', '.join(small)}"] if small else []

@@ -103,10 +103,11 @@ class Context:
         Raises:
             ParameterError: smaller values of a metric are better.
         """
-        falling = [one.name for one in self.metrics if not one.higher_is_better]
-        if falling:
-            raise ParameterError(f"metric {falling[0]}: higher values must be better here; return the negative value")
-        return next((one for one in self.metrics if one.name == self.metric), None) or Metric.parse(self.metric)
+        for metric in self.metrics:
+            if not metric.higher_is_better:
+                raise ParameterError(f"metric {metric}: higher values must be better here; return the negative value")
+        first = self.metrics[0]
+        return first if first.function is not None else Metric.parse(self.metric)
 
     @cached_property
     def rules(self) -> Conventions:

@@ -429,7 +429,7 @@ def _fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     metrics = found.get("eval_metric")
     listed = metrics if isinstance(metrics, list | tuple) else [metrics]
     if any(map(measures_a_query, listed)):
-        listed = [Metric.of(one) if one and measures_a_query(one) else one for one in listed]
+        listed = [Metric.of(f) if f and measures_a_query(f) else f for f in listed]
         found["eval_metric"] = listed
     functions = [_metric(one) for one in listed if callable(one)]
     if functions:

@@ -178,7 +178,7 @@ def test_first_use_cli_07_a_function_in_a_file(here: Path) -> None:
     assert found.exit_code == 0, found.stderr
     expected = boostrank.evaluate(noisy(1, 1), RankingDataset.from_arrays(X, Y, group=SIZES), best_on_top)
     assert json.loads(found.stdout)["best_on_top"]["mean"] == pytest.approx(expected["best_on_top"].mean)
-    for metric, says in (("own.py:broken", "query 1"), ("own.py", "own.py:NAME"), ("own.py:absent", "best_on_top")):
+    for metric, says in (("own.py:broken", "query 1"), ("own.py:", "own.py:NAME"), ("own.py:absent", "best_on_top")):
         refused = invoke("compare", "old.scores", "new-1.scores", "d.txt", "--metric", metric)
         assert refused.exit_code == 2
         assert says in refused.stderr

@@ -33,7 +33,7 @@ RANDOM, FILE_ORDER = "random order", "the order of the file"
 # Limit on the number of values from which one half chooses a feature (50 MB in float32, a few seconds).
 _VALUES_TO_CHOOSE_BY = 12_500_000
 _LARGEST = float(np.finfo(np.float32).max)
-# Number of random orders in which functions are measured.
+# Number of random orders that are measured if a metric is a function.
 _ORDERS = 20
 
 
@@ -199,22 +199,20 @@ def verdict(c: Context) -> Verdict:
         empty=int(np.isnan(empty).sum()),
         notes=tuple(notes),
         matters=dict(c.matters or {}),
-        meaning={one.name: one.meaning for one in c.metrics if one.meaning},
+        meaning={metric.name: metric.meaning for metric in c.metrics if metric.meaning},
     )
 
 
 def _by_chance(c: Context) -> tuple[str, dict[str, Float64Array]]:
     """Return how a random order is measured, and its metrics, float64[Q]."""
-    functions = [one for one in c.metrics if one.function is not None]
-    # With equal scores, the mean over tied orders is the mean of a random order.
-    exact = c.bound([one for one in c.metrics if one.function is None], replace(c.rules, ties="expected"))
-    values, rng = exact.per_query(np.zeros(c.data.n_documents)), np.random.default_rng(c.seed)
-    if not functions:
-        return "the exact mean over all orders of each list", values
-    bound = c.bound(functions)
-    draws = [bound.per_query(rng.random(c.data.n_documents)) for _ in range(_ORDERS)]
-    values |= {name: np.mean([one[name] for one in draws], axis=0) for name in bound.names}
-    return f"the mean over all orders of each list, or over {_ORDERS} random orders for functions", values
+    bound, n = c.bound(c.metrics, replace(c.rules, ties="expected")), c.data.n_documents
+    if all(metric.function is None for metric in c.metrics):
+        # With equal scores, the mean over tied orders is the mean of a random order.
+        return "the exact mean over all orders of each list", bound.per_query(np.zeros(n))
+    rng = np.random.default_rng(c.seed)
+    draws = [bound.per_query(rng.random(n)) for _ in range(_ORDERS)]
+    means = {name: np.mean([values[name] for values in draws], axis=0) for name in bound.names}
+    return f"the mean over {_ORDERS} random orders of each list", means
 
 
 def _standings(
