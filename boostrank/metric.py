@@ -40,18 +40,21 @@ _OTHER_SPELLING = re.compile(r"^([^@]+?)(?::top=|_cut[_.]|_at_|[_:])(\d+)$")
 class Metric:
     """A ranking metric at one or more cut-offs, or a function. `str()` is the inverse of `parse`.
 
-    A function of two arguments, (labels, scores), is called once per query with float64[n] and returns its value. One
-    of three, (labels, scores, sizes), is called once with float64[N] and int64[Q], and returns float64[Q]. Optional
-    arguments do not count. NaN leaves a query out. Conventions do not apply.
+    A function of two arguments, (labels, scores), is called once per query with float64[n] and
+    returns its value. One of three, (labels, scores, sizes), is called once with float64[N] and
+    int64[Q], and returns float64[Q]. Optional arguments do not count. NaN leaves a query out.
+    Conventions do not apply.
 
     Args:
-        name: name or alias of a metric in `boostrank.metrics`, any name for a function, or the function itself.
+        name: name or alias of a metric in `boostrank.metrics`, any name for a function, or the
+            function itself.
         cutoffs: cut-off ranks in reporting order, or empty for the whole list.
         function: a metric of your own.
         higher_is_better: False if smaller values of the function are better.
 
     Raises:
-        ParameterError: an unknown name, a cut-off that is not a rank, or a function with other arguments.
+        ParameterError: an unknown name, a cut-off that is not a rank, or a function with other
+            arguments.
     """
 
     name: str

@@ -48,15 +48,15 @@ class Compare(PropensityOptions, StudyOptions, group="Measures"):
 def compare(own: Compare, reading: FileOptions) -> None:
     """Compare NEW with OLD query by query, as a release gate.
 
-    OLD and NEW are models of boostrank, LightGBM or XGBoost, or files with one score per line in the order of DATA. A
-    quoted pattern, 'new-*.txt', names several trainings of a ranker, such as with other seeds: intervals and p-values
-    then include the luck of training.
+    OLD and NEW are models of boostrank, LightGBM or XGBoost, or files with one score per line in
+    the order of DATA. A quoted pattern, 'new-*.txt', names several trainings of a ranker, such as
+    with other seeds: intervals and p-values then include the luck of training.
 
     A condition is METRIC OP NUMBER [at p<ALPHA] [in any]: the mean of new minus old is <, <=, > or >= NUMBER. With
     `at`, the p-value of the two-sided paired randomisation test must also be below ALPHA. `in any` tests each segment,
-    with p-values adjusted by Holm's method. low(METRIC) OP NUMBER [in any] tests an end of the 95% interval instead:
-    'low(ndcg@10) < -0.01' holds unless NEW is shown to be at most 0.01 worse. The exit status is 1 if a condition
-    holds.
+    with p-values adjusted by Holm's method. low(METRIC) OP NUMBER [in any] tests an end of the 95%
+    interval instead: 'low(ndcg@10) < -0.01' holds unless NEW is shown to be at most 0.01 worse. The
+    exit status is 1 if a condition holds.
     """
     files = {own.old: _files(own.old), own.new: _files(own.new)}
     if len(files) < 2 or set(files[own.old]) & set(files[own.new]):
@@ -71,7 +71,7 @@ def compare(own: Compare, reading: FileOptions) -> None:
     # Check the options before reading.
     own, reading, columns = by_clicks(own, reading)
     wanted = Metric.all_of(metrics_of(own.metrics or (("dcg@10",) if own.clicks else ("ndcg@10",))))
-    gate = [Condition.parse(text, [one.name for one in wanted if one.function]) for text in own.conditions]
+    gate = [Condition.parse(text, [metric.name for metric in wanted if metric.function]) for text in own.conditions]
     rules = Conventions.of(own.conventions, own.gain)
     segments = None if own.segments is None else read_segments(own.segments)
     matters = None if own.noise is None else read_matters(own.noise)
@@ -118,7 +118,9 @@ def compare(own: Compare, reading: FileOptions) -> None:
 
 def _files(pattern: str) -> list[str]:
     """Return the files of a ranker, which is one file or a pattern."""
-    return [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
+    if os.path.exists(pattern):
+        return [pattern]
+    return sorted(glob.glob(pattern, recursive=True))
 
 
 def by_clicks(own: Study, reading: FileOptions) -> tuple[Study, FileOptions, ClickColumns | None]:

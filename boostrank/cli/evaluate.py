@@ -96,10 +96,10 @@ def _of_runs(own: Evaluate, qrels: str, rules: Conventions) -> tuple[dict[str, R
     """Return each run file's results."""
     from boostrank.model.trec import QRELS, RUN, evaluate_run, read_trec
 
-    judged, results, wanted = read_trec(qrels, QRELS), {}, metrics_of(own.metrics)
+    judged, results, metrics = read_trec(qrels, QRELS), {}, metrics_of(own.metrics)
     for path in own.files:
         run = read_trec(readable(path), RUN)
-        results[path] = evaluate_run(wanted, run, judged, rules, own.threads)
+        results[path] = evaluate_run(metrics, run, judged, rules, own.threads)
         missing, more = len(judged.keys() - run.keys()), len(run.keys() - judged.keys())
         if missing or more:
             say(

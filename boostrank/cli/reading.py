@@ -192,12 +192,14 @@ class Reader:
 
 
 def metrics_of(names: Sequence[str]) -> list[Any]:
-    """Return metrics, of which those in a Python file, `FILE.py:NAME`, are loaded, and the others stay names."""
-    if not any(".py" in name for name in names):
-        return list(names)
-    from boostrank.checking.user_file import load_metric
+    """Return metrics: those in a Python file, `FILE.py:NAME`, are loaded, and others stay names."""
+    metrics: list[Any] = list(names)
+    for number, name in enumerate(names):
+        if ".py" in name:
+            from boostrank.checking.user_file import load_metric
 
-    return [load_metric(name) if ".py" in name else name for name in names]
+            metrics[number] = load_metric(name)
+    return metrics
 
 
 def name_of(paths: str | Sequence[str]) -> str:

@@ -138,12 +138,13 @@ def crossed_difference(
 ) -> tuple[PairedDifference, float]:
     """Compute the mean difference between the trainings of two rankers, over queries and the luck of training.
 
-    The variance of the mean is the sum of that over queries, of the differences between mean trainings, and of those
-    over the trainings of a and of b, s^2 / m. A side of one training is taken as it is, and adds nothing. The interval
-    and the p-value are Student's with the degrees of freedom of F. E. Satterthwaite, "An approximate distribution of
-    estimates of variance components", Biometrics Bulletin 2, 1946. They are slightly too cautious, because the
-    interaction of queries and trainings is in both parts (Cameron, Gelbach, Miller 2011, "Robust inference with
-    multiway clustering", equation 2.11).
+    The variance of the mean is the sum of that over queries, of the differences between mean
+    trainings, and of those over the trainings of a and of b, s^2 / m. A side of one training is
+    taken as it is, and adds nothing. The interval and the p-value are Student's with the degrees of
+    freedom of F. E. Satterthwaite, "An approximate distribution of estimates of variance
+    components", Biometrics Bulletin 2, 1946. They are slightly too cautious, because the
+    interaction of queries and trainings is in both parts (Cameron, Gelbach, Miller 2011, "Robust
+    inference with multiway clustering", who subtract it).
 
     Args:
         a, b: float64[Q, m], finite, with a column per training.

@@ -236,7 +236,8 @@ def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
 
     Functions become `Metric` objects, whose order is kept.
     """
-    metric = [metric] if callable(metric) or isinstance(metric, Metric) else metric
+    if callable(metric) or isinstance(metric, Metric):
+        metric = [metric]
     if not isinstance(metric, str | Iterable | None):
         raise ParameterError(f"metric={metric!r}: expected a name such as ndcg or ndcg@10, or a list of names")
     names = metric.split(",") if isinstance(metric, str) else list(metric or [])

@@ -62,13 +62,15 @@ class Difference:
         kind: segmentation criterion, such as "list length", or "all" for all queries.
         old, new: mean metric of each ranker, weighted by the query weights.
         mean: weighted mean of new minus old.
-        low, high: 95% bootstrap interval of `mean` over queries, or NaN in a segment with fewer than 20 queries. With
-            several models of a ranker, also over the luck of training, see `core.resampling.crossed_difference`.
-        p: two-sided p-value from Fisher's paired randomisation test, which is exact for few queries. With several
-            models of a ranker, Student's.
+        low, high: 95% bootstrap interval of `mean` over queries, or NaN in a segment with fewer
+            than 20 queries. With several models of a ranker, also over the luck of training, see
+            `core.resampling.crossed_difference`.
+        p: two-sided p-value from Fisher's paired randomisation test, which is exact for few
+            queries. With several models of a ranker, Student's.
         better, same, worse: unweighted numbers of queries. Differences up to 1e-12 are treated as ties.
         matters: difference that two trainings can show by chance, or NaN if it was not measured.
-        luck: standard error of `mean` by the luck of training, or NaN with one model of each ranker.
+        luck: standard error of `mean` by the luck of training, or NaN with one model of each
+            ranker.
         higher_is_better: whether larger values of the metric are better.
         p_holm: p-value adjusted by Holm's method over all segments in which this metric changed for some query; 1 in
             other segments, and NaN over all queries.
@@ -129,7 +131,8 @@ class Condition:
 
     Args:
         metric: metric whose mean difference, new minus old, is tested.
-        end: "low" or "high" to test an end of the 95% interval instead, which is not adjusted for several segments.
+        end: "low" or "high" to test an end of the 95% interval instead, which is not adjusted for
+            several segments.
         operator: <, <=, > or >=.
         bound: threshold for the difference.
         alpha: upper bound on the p-value, or None to ignore the p-value.
@@ -205,8 +208,8 @@ class Comparison(Result):
         segments: differences in each metric and each non-empty segment.
         churn: changes at the top of the lists.
         regressions: queries with the largest losses, worst first.
-        per_query: old and new values by metric, float64[Q, 2], with NaN for excluded queries. They are means over
-            several models of a ranker.
+        per_query: old and new values by metric, float64[Q, 2], with NaN for excluded queries. They
+            are means over several models of a ranker.
         models: the mean of each metric for each model, as {metric: {"old": [...], "new": [...]}}.
         of_segment: each query's segment by kind, [Q].
     """
@@ -305,14 +308,17 @@ def compare(
 
     Args:
         old, new: models, boosters or fitted rankers of LightGBM or XGBoost, their files, or scores, float[N] in input
-            order. A list has several trainings of one ranker, such as with other seeds: intervals and p-values then
-            include the luck of training.
-        metrics: one or more metrics, or functions (see `Metric`). The first one determines the regressions.
-        fail_if: conditions, METRIC < NUMBER [at p<ALPHA] [in any], low(METRIC) < NUMBER [in any] for an end of the
-            interval (non-inferiority), or `Condition`. Their metrics are measured too.
+            order. A list has several trainings of one ranker, such as with other seeds: intervals
+            and p-values then include the luck of training.
+        metrics: one or more metrics, or functions (see `Metric`). The first one determines the
+            regressions.
+        fail_if: conditions, METRIC < NUMBER [at p<ALPHA] [in any], low(METRIC) < NUMBER [in any]
+            for an end of the interval (non-inferiority), or `Condition`. Their metrics are measured
+            too.
         top: number of top documents whose changes are counted and listed.
         worst: maximum number of regressions.
-        options: fields of `boostrank.reporting.section.Context`: conventions, segments, matters, seed, threads.
+        options: fields of `boostrank.reporting.section.Context`: conventions, segments, matters,
+            seed, threads.
 
     Raises:
         ParameterError: an unknown metric or convention, or a malformed condition.

@@ -23,7 +23,8 @@ def evaluate(
     """Evaluate a ranker, with 95% intervals over the queries, as `boostrank evaluate` does.
 
     Args:
-        ranker: a model, booster or fitted ranker of LightGBM or XGBoost, its file, or scores, float[N] in input order.
+        ranker: a model, booster or fitted ranker of LightGBM or XGBoost, its file, or scores,
+            float[N] in input order.
         metrics: one or more metrics, or functions (see `Metric`).
         options: conventions, seed, threads.
 
@@ -32,7 +33,8 @@ def evaluate(
 
     Raises:
         ParameterError: an unknown metric or convention.
-        DataError: scores that do not fit the data, labels that the gain does not support, or only excluded queries.
+        DataError: scores that do not fit the data, labels that the gain does not support, or only
+        excluded queries.
     """
     context = Context(None, data, metrics, **options)
     scores = Ranker.of(ranker, "ranker", data, context.threads).scores

@@ -170,9 +170,10 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                     training set. eval_names: names of the validation sets. eval_qid, eval_group, eval_sample_weight:
                     `qid`, `group` and `sample_weight` for each validation set.
                 eval_metric, eval_at, early_stopping_rounds: replace the parameters for this training. A metric is a
-                    name, a function of one query, (labels, scores) -> number, of which higher is better (see
-                    `Metric`), a function as in LGBMRanker, (labels, scores[, weights[, query sizes]]) -> (name, value,
-                    higher is better), or a list of names and functions.
+                    name, a function of one query, (labels, scores) -> number, of which higher is
+                    better (see `Metric`), a function as in LGBMRanker, (labels, scores[, weights[,
+                    query sizes]]) -> (name, value, higher is better), or a list of names and
+                    functions.
                 feval, callbacks, checkpoint, init_model: as for `boostrank.train`.
                 feature_name: d names, if X has no column names.
                 categorical_feature: as for `RankingDataset.from_arrays`.

@@ -197,8 +197,8 @@ def importance(
             contributions. None limits the work to about ten seconds.
         negligible: largest negligible loss. A feature is removable if the interval of its loss ends below this value.
         redundant: rank correlation within queries from which on features form clusters.
-        options: fields of `boostrank.reporting.section.Context`: conventions, groups, documents, seed, threads,
-            progress.
+        options: fields of `boostrank.reporting.section.Context`: conventions, groups, documents,
+            seed, threads, progress.
 
     Raises:
         ParameterError: a number out of range, a metric with several cut-offs, or a group with an unknown feature.
