@@ -70,7 +70,8 @@ def compare(own: Compare, reading: FileOptions) -> None:
 
     # Check the options before reading.
     own, reading, columns = by_clicks(own, reading)
-    wanted = Metric.all_of(metrics_of(own.metrics or (("dcg@10",) if own.clicks else ("ndcg@10",))))
+    default = ("dcg@10",) if own.clicks else ("ndcg@10",)
+    wanted = Metric.all_of(metrics_of(own.metrics or default))
     gate = [Condition.parse(text, [metric.name for metric in wanted if metric.function]) for text in own.conditions]
     rules = Conventions.of(own.conventions, own.gain)
     segments = None if own.segments is None else read_segments(own.segments)

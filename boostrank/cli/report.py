@@ -74,7 +74,8 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
         raise InputError("--baseline is the model itself")
     # Check the options before reading.
     own, reading, columns = by_clicks(own, reading)
-    wanted = Metric.all_of(metrics_of(own.metrics or ((_BY_CLICKS,) if own.clicks else METRICS)))
+    default = (_BY_CLICKS,) if own.clicks else METRICS
+    wanted = Metric.all_of(metrics_of(own.metrics or default))
     rules = Conventions.of(own.conventions, own.gain)
     matters = read_matters(own.noise) if own.noise else None
     segments = None if own.segments is None else read_segments(own.segments)

@@ -315,9 +315,10 @@ _INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
 
 def _info(plan: Plan, ready: _Prepared) -> ModelInfo:
     """Return the model's record without values that change between runs, so that equal trainings give equal bytes."""
-    record = dict(plan.params if plan.record is None else plan.record)
+    record = plan.params if plan.record is None else plan.record
     if any(isinstance(metric, Metric) for metric in ready.given.metrics):  # functions are recorded by their names
-        record |= {name: list(map(str, ready.given.metrics)) for name in METRIC_NAMES if name in record}
+        names = list(map(str, ready.given.metrics))
+        record = {**record, **{name: names for name in METRIC_NAMES if name in record}}
     return ModelInfo(
         backend=plan.engine.name,
         objective=_described(plan.engine, ready),
