@@ -9,7 +9,7 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import say
-from boostrank.cli.reading import Reader
+from boostrank.cli.reading import Reader, metrics_of
 from boostrank.cli.show import StepProgress, aligned, listed, print_json, print_table, shown, width, write_page
 from boostrank.core.text import count_of
 from boostrank.options import FileOptions, JsonOptions, MeasureOptions, ModelOptions, ThreadOptions, argument, option
@@ -52,7 +52,7 @@ def importance(own: ImportanceOptions, reading: FileOptions) -> None:
         found = importance(
             model,
             dataset,
-            metric=own.metric,
+            metric=metrics_of([own.metric])[0],
             conventions=Conventions.of(own.conventions, own.gain),
             groups=groups,
             repeats=own.repeats,

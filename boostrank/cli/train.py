@@ -106,6 +106,8 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     if checked.stopping_rounds and not names and not on_folds:
         raise click.UsageError("early stopping needs --valid, or --folds")
     if own.cluster:
+        if options.metrics and not all(isinstance(name, str) for name in options.metrics):
+            raise InputError("workers of a cluster cannot load a metric from a file; leave out --metric FILE.py:NAME")
         if expression_of(gain) is not None:
             raise InputError(
                 "--cluster does not support --gain with columns; write gains as labels, and use --gain linear"
