@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from boostrank.model.ranking_model import RankingModel
     from boostrank.objective.description import Objective
     from boostrank.objective.mixture import Mixture
-    from boostrank.report.comparison import compare
-    from boostrank.report.pareto_front import pareto
+    from boostrank.reporting.comparison import compare
+    from boostrank.reporting.evaluation import evaluate
+    from boostrank.reporting.page import report
+    from boostrank.reporting.pareto_front import pareto
     from boostrank.sklearn.estimator import BoostRanker as BoostRanker
     from boostrank.sklearn.splitters import QueryKFold as QueryKFold
     from boostrank.sklearn.splitters import QueryTimeSplit as QueryTimeSplit
@@ -50,7 +52,8 @@ _NAMES = {
     "kernels.objective": "ObjectiveSpec define_objective objective_kernel",
     "kernels.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
     "objective.mixture": "Mixture", "checking.user_file": "load_objective",
-    "report.comparison": "compare", "report.pareto_front": "pareto",
+    "reporting.comparison": "compare", "reporting.evaluation": "evaluate", "reporting.page": "report",
+    "reporting.pareto_front": "pareto",
     "sklearn": "BoostRanker QueryKFold QueryTimeSplit", "model.averaging": "average",
     "model.calibration": "calibrate",
     "fit.doctor": "doctor", "fit.callbacks": "EarlyStopping", "fit.checkpoint": "Checkpoint",
@@ -59,15 +62,15 @@ _NAMES = {
 }  # fmt: skip
 _HOMES = {name: f"boostrank.{module}" for module, names in _NAMES.items() for name in names.split()}
 
-_PACKAGES = ("cluster", "data", "export", "report", "tracking", "tuning")
+_PACKAGES = ("cluster", "data", "export", "reporting", "tracking", "tuning")
 
 # What needs scikit-learn is in `boostrank.sklearn.__all__`: `from boostrank import *` does without.
 __all__ = [
     "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
     "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "calibrate", "compare",
-    "define_objective", "doctor", "export_model", "inline", "load_objective", "objective_kernel", "pareto", "train",
-    "tune", "verify",
+    "define_objective", "doctor", "evaluate", "export_model", "inline", "load_objective", "objective_kernel", "pareto",
+    "report", "train", "tune", "verify",
 ]  # fmt: skip
 
 

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import inspect
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from itertools import pairwise
+from numbers import Real
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.errors import BoostrankError, DataError, ParameterError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, bootstrap_intervals, paired_difference
 from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
-from boostrank.kernels.metric import TIES, WHOLE_LIST, Grades, MetricPass, MetricSpec, measure, totals
+from boostrank.kernels.metric import TIES, WHOLE_LIST, Grades, MetricPass, MetricSpec, measure, relevance, totals
 from boostrank.metrics import METRICS
 
 Names = Sequence[str] | npt.NDArray[Any]
 """Document names, one per row."""
+
+Function = Callable[..., Any]
+Metrics: TypeAlias = "Metric | str | Function | Iterable[Metric | str | Function]"
 
 __all__ = ["BoundMetrics", "Conventions", "Metric", "MetricResult", "PairedDifference", "evaluate", "paired_difference"]
 
@@ -29,20 +38,43 @@ _OTHER_SPELLING = re.compile(r"^([^@]+?)(?::top=|_cut[_.]|_at_|[_:])(\d+)$")
 
 @dataclass(frozen=True)
 class Metric:
-    """A ranking metric at one or more cut-offs. `str()` is the inverse of `parse`.
+    """A ranking metric at one or more cut-offs, or a function. `str()` is the inverse of `parse`.
+
+    A function of two arguments, (labels, scores), is called once per query with float64[n] and
+    returns its value. One of three, (labels, scores, sizes), is called once with float64[N] and
+    int64[Q], and returns float64[Q]. Optional arguments do not count. NaN leaves a query out.
+    Conventions do not apply.
 
     Args:
-        name: name or alias of a metric in `boostrank.metrics`.
+        name: name or alias of a metric in `boostrank.metrics`, any name for a function, or the
+            function itself.
         cutoffs: cut-off ranks in reporting order, or empty for the whole list.
+        function: a metric of your own.
+        higher_is_better: False if smaller values of the function are better.
 
     Raises:
-        ParameterError: an unknown name, or a cut-off that is not a rank.
+        ParameterError: an unknown name, a cut-off that is not a rank, or a function with other
+            arguments.
     """
 
     name: str
     cutoffs: tuple[int, ...] = ()
+    function: Function | None = None
+    higher_is_better: bool = True
 
     def __post_init__(self) -> None:
+        if callable(self.name):
+            object.__setattr__(self, "function", self.name)
+            object.__setattr__(self, "name", _name_of(self.name))
+        if self.function is not None:
+            if self.cutoffs or _arguments_of(self.function) == 0:
+                raise ParameterError(
+                    f"metric {self.name}: a function takes (labels, scores) of one query, or (labels, scores, sizes) "
+                    "of all queries, and has no cut-offs"
+                )
+            return
+        if not self.higher_is_better:
+            raise ParameterError(f"metric {self.name}: higher_is_better=False needs a function")
         object.__setattr__(self, "name", METRICS.get(self.name).name)
         object.__setattr__(self, "cutoffs", tuple(dict.fromkeys(int(k) for k in self.cutoffs)))
         if any(not 1 <= k < WHOLE_LIST for k in self.cutoffs):
@@ -69,14 +101,21 @@ class Metric:
         return cls(name.strip(), tuple(int(word) for word in words))
 
     @classmethod
-    def of(cls, metric: Metric | str) -> Metric:
+    def of(cls, metric: Metric | str | Function) -> Metric:
         """Return the metric, which is parsed if it is given as text."""
+        if callable(metric):
+            return cls(metric)  # type: ignore[arg-type]
+        if not isinstance(metric, str | Metric):
+            raise ParameterError(
+                f"metric {metric!r}: pass a name such as ndcg@10, a Metric, or a function (labels, scores) of one query"
+            )
         return cls.parse(metric) if isinstance(metric, str) else metric
 
     @classmethod
-    def all_of(cls, metrics: Metric | str | Iterable[Metric | str]) -> list[Metric]:
+    def all_of(cls, metrics: Metrics) -> list[Metric]:
         """Return one or more metrics as a list."""
-        return [cls.of(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
+        alone = isinstance(metrics, str | Metric) or callable(metrics) or not isinstance(metrics, Iterable)
+        return [cls.of(one) for one in ([metrics] if alone else metrics)]  # type: ignore[arg-type, union-attr]
 
     def __str__(self) -> str:
         return f"{self.name}@{','.join(map(str, self.cutoffs))}" if self.cutoffs else self.name
@@ -85,6 +124,12 @@ class Metric:
     def spec(self) -> MetricSpec:
         """The specification of the metric."""
         return METRICS.get(self.name)
+
+    @property
+    def meaning(self) -> str:
+        """The first line of the metric's or the function's docstring, or "" if it has none."""
+        about = self.function or import_module(f"boostrank.metrics.{self.name}")
+        return (inspect.getdoc(about) or "").partition("\n")[0].rstrip(".")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -137,9 +182,12 @@ class MetricResult:
     single: int
     per_query: Float64Array
 
+    def __repr__(self) -> str:
+        return f"MetricResult({self.name} {self.mean:.4f} [{self.low:.4f}, {self.high:.4f}], {self.queries:,} queries)"
+
 
 def evaluate(
-    metrics: Metric | str | Iterable[Metric | str],
+    metrics: Metrics,
     labels: npt.ArrayLike,
     scores: npt.ArrayLike,
     queries: QueryIndex | npt.ArrayLike,
@@ -152,7 +200,7 @@ def evaluate(
     """Evaluate metrics at all their cut-offs.
 
     Args:
-        metrics: one or more metrics, given as `Metric` or as text.
+        metrics: one or more metrics, given as `Metric`, as text or as functions.
         labels: float[N], where larger is better.
         scores: float[N], finite. Scores are compared only within a query.
         queries: rows and weights of each query, or one query id per row (a query's rows are contiguous), or group
@@ -178,7 +226,7 @@ class _Bound:
     """A metric bound to a data set, with increasing cut-offs."""
 
     metric: Metric
-    work: MetricPass
+    work: MetricPass | None  # None for a function
     divisors: Float64Array  # [Q, p]
     empty: npt.NDArray[np.bool_]  # [Q]
     counted: npt.NDArray[np.bool_]  # [Q]
@@ -191,6 +239,12 @@ class _Bound:
 
     def per_query(self, values: Float64Array) -> Float64Array:
         return np.where(self.counted, values, np.nan)
+
+    def restricted_to(self, counted: npt.NDArray[np.bool_], queries: QueryIndex) -> _Bound:
+        """Return the metric over the queries that count."""
+        weights = np.where(counted, 1.0 if queries.weights is None else queries.weights, 0.0)
+        weight = float(weights.sum())
+        return replace(self, counted=counted, weights=weights / weight if weight else weights, weight=weight)
 
     def columns(self) -> list[tuple[str, int]]:
         increasing = sorted(self.metric.cutoffs)
@@ -211,7 +265,7 @@ class BoundMetrics:
     """
 
     def __init__(
-        self, metrics: Metric | str | Iterable[Metric | str], labels: npt.ArrayLike,
+        self, metrics: Metrics, labels: npt.ArrayLike,
         queries: QueryIndex | npt.ArrayLike,
         conventions: Conventions | str = "default", threads: int | None = None, *,
         docnos: Names | None = None, partial: bool = False, judged: tuple[Float64Array, QueryIndex] | None = None,
@@ -237,6 +291,9 @@ class BoundMetrics:
         self._labels, self._partial, self._judged = y, partial, judged
         self._grades: dict[Grades, Float64Array] = {}  # shared by metrics to save 8 bytes per document
         self._bound = [self._bind(m) for m in self.metrics]
+        for metric in self.metrics:
+            if metric.function and self.names.count(metric.name) > 1:
+                raise ParameterError(f"two metrics are called {metric}; name each: Metric('NAME', function=...)")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -244,7 +301,13 @@ class BoundMetrics:
         return tuple(name for metric in self.metrics for name in metric.names)
 
     def _bind(self, metric: Metric) -> _Bound:
-        spec, queries, conventions = metric.spec, self.queries, self.conventions
+        queries, conventions, everything = self.queries, self.conventions, np.ones(len(self.queries), dtype=bool)
+        unweighted = _Bound(metric, None, np.ones((len(queries), 1)), ~everything, everything, np.zeros(0), 0.0)
+        if metric.function is not None:
+            with queries.naming_rows():
+                empty = totals(relevance(self._labels, conventions), queries.ptr) <= 0.0
+            return replace(unweighted, empty=empty)
+        spec = metric.spec
         cutoffs = np.array(sorted(metric.cutoffs) or [WHOLE_LIST], dtype=np.int64)
         if spec.grades not in self._grades:
             with queries.naming_rows():
@@ -260,20 +323,18 @@ class BoundMetrics:
             raise DataError(f"{metric}: the gains of query {queries.qid[q]} overflow when summed")
         work = MetricPass(spec.kernel, grades, spec.weights(queries.longest, conventions), cutoffs)
         empty = total <= 0.0
-        counted = np.ones(len(queries), dtype=bool)
+        counted = everything
         if conventions.empty_for(spec.name) == "exclude":
-            counted &= ~empty
+            counted = counted & ~empty
         if conventions.single == "exclude":
-            counted &= queries.sizes != 1
+            counted = counted & (queries.sizes != 1)
         if not counted.any() and not self._partial:
             raise DataError(
                 f"{metric}: none of the {len(queries)} queries is included ({int(empty.sum())} have no relevant "
                 f"document, {int((queries.sizes == 1).sum())} have one document); conventions: {conventions.describe()}"
             )
-        weights = np.where(counted, 1.0 if queries.weights is None else queries.weights, 0.0)
         divisors = spec.divisors(pool, ptr, cutoffs, conventions)
-        weight = float(weights.sum())
-        return _Bound(metric, work, divisors, empty, counted, weights / weight if weight else weights, weight)
+        return replace(unweighted, work=work, divisors=divisors, empty=empty).restricted_to(counted, queries)
 
     def values(self, scores: npt.ArrayLike) -> dict[str, float]:
         """Return the mean of every metric at every cut-off. The errors are those of `evaluate`."""
@@ -293,7 +354,7 @@ class BoundMetrics:
 
     def _columns(self, scores: npt.ArrayLike) -> Iterator[tuple[str, _Bound, Float64Array]]:
         """Yield the name, the metric and the values per query, float64[Q], for every metric and cut-off."""
-        for bound, values in zip(self._bound, self._measure(scores), strict=True):
+        for bound, values in self._measure(scores):
             for name, c in bound.columns():
                 yield name, bound, values[:, c]
 
@@ -301,7 +362,7 @@ class BoundMetrics:
         """Return the full result for every metric and cut-off, as `evaluate` does."""
         out: dict[str, MetricResult] = {}
         measured = self._measure(scores)
-        for bound, values, (low, high) in zip(self._bound, measured, self._intervals(measured, seed), strict=True):
+        for (bound, values), (low, high) in zip(measured, self._intervals(measured, seed), strict=True):
             for name, c in bound.columns():
                 out[name] = MetricResult(
                     name=name, mean=bound.mean(values[:, c]), low=float(low[c]), high=float(high[c]),
@@ -310,21 +371,21 @@ class BoundMetrics:
                 )  # fmt: skip
         return out
 
-    def _intervals(self, measured: Sequence[Float64Array], seed: int) -> list[Float64Array]:
+    def _intervals(self, measured: Sequence[tuple[_Bound, Float64Array]], seed: int) -> list[Float64Array]:
         """Return the interval ends of every metric, float64[2, p]. Metrics over the same queries share resamples."""
         ends: dict[int, Float64Array] = {}
-        counted = [bound.counted.tobytes() for bound in self._bound]
+        counted = [bound.counted.tobytes() for bound, _ in measured]
         for same in dict.fromkeys(counted):
             members = [i for i, one in enumerate(counted) if one == same]
-            first = self._bound[members[0]]
-            values = np.concatenate([measured[i][first.counted] for i in members], axis=1)
+            first = measured[members[0]][0]
+            values = np.concatenate([measured[i][1][first.counted] for i in members], axis=1)
             low, high = bootstrap_intervals(values, first.weights[first.counted], seed=seed)
-            cuts = np.cumsum([measured[i].shape[1] for i in members])[:-1]
+            cuts = np.cumsum([measured[i][1].shape[1] for i in members])[:-1]
             ends |= dict(zip(members, np.split(np.stack([low, high]), cuts, axis=1), strict=True))
-        return [ends[i] for i in range(len(self._bound))]
+        return [ends[i] for i in range(len(measured))]
 
-    def _measure(self, scores: npt.ArrayLike) -> list[Float64Array]:
-        """Return the values per query, float64[Q, p] for each metric."""
+    def _measure(self, scores: npt.ArrayLike) -> list[tuple[_Bound, Float64Array]]:
+        """Return each metric over the queries that count, and its values per query, float64[Q, p]."""
         with np.errstate(over="ignore"):
             s = _writable(as_numbers(scores, "scores").astype(self.conventions.score_type, copy=False))
         if s.shape != self._labels.shape:
@@ -334,19 +395,78 @@ class BoundMetrics:
             row = int(bad[0])
             qid = self.queries.qid[self.queries.of_row(row)]
             raise DataError(f"the score of row {row} (query {qid}) is {s[row]}, but only finite scores can be ranked")
-        if self._rows is not None:
-            s = s[self._rows]
-        work, ties = [bound.work for bound in self._bound], TIES[self.conventions.ties]
-        sums = measure(work, s, self._labels, self.queries.ptr, ties=ties, threads=self._threads)
+        in_order = s if self._rows is None else s[self._rows]
+        work, ties = [bound.work for bound in self._bound if bound.work is not None], TIES[self.conventions.ties]
+        sums = iter(measure(work, in_order, self._labels, self.queries.ptr, ties=ties, threads=self._threads))
         out = []
-        for bound, total in zip(self._bound, sums, strict=True):
-            spec = bound.metric.spec
+        for bound in self._bound:
+            if bound.work is None:
+                out.append(self._of_function(bound, s))
+                continue
+            spec, total = bound.metric.spec, next(sums)
             values = np.divide(total, bound.divisors, out=np.zeros_like(total), where=bound.divisors > 0.0)
             if spec.upper is not None:
                 np.minimum(values, spec.upper, out=values)  # rounding may raise a perfect list above 1
             values[bound.empty] = 1.0 if spec.ratio and self.conventions.empty_for(spec.name) == "one" else 0.0
-            out.append(values)
+            out.append((bound, values))
         return out
+
+    def _of_function(self, bound: _Bound, scores: Float64Array) -> tuple[_Bound, Float64Array]:
+        """Return a function over the queries for which it is not NaN, and its values, float64[Q, 1]."""
+        metric, queries, values = bound.metric, self.queries, np.full(len(self.queries), np.nan)
+        assert metric.function is not None
+        labels, scores = self._labels.copy(), scores.copy()  # the function may sort them in place
+        where = "all queries"
+        try:
+            if _arguments_of(metric.function) == 3:
+                values = np.array(metric.function(labels, scores, queries.sizes), np.float64)
+                if values.shape != (len(queries),):
+                    raise ValueError(f"expected {len(queries)} values, one per query, but got {values.shape}")
+            else:
+                for q, (start, stop) in enumerate(pairwise(queries.ptr.tolist())):
+                    where = f"query {queries.shown(q)}"
+                    if start < stop:
+                        values[q] = float(metric.function(labels[start:stop], scores[start:stop]))
+        except BoostrankError:
+            raise
+        except Exception as error:  # whatever the user's code raises
+            raise ParameterError(f"metric {metric}, {where}: {type(error).__name__}: {error}") from error
+        for q in np.flatnonzero(np.isinf(values)).tolist():
+            raise ParameterError(f"metric {metric}, query {queries.shown(q)}: {values[q]} is neither finite nor NaN")
+        counted = ~np.isnan(values)
+        if not counted.any() and not self._partial:
+            raise DataError(f"metric {metric}: the function returned NaN for all {len(queries):,} queries")
+        return bound.restricted_to(counted, queries), np.where(counted, values, 0.0)[:, None]
+
+
+def _name_of(function: Any) -> str:
+    function = function.func if isinstance(function, functools.partial) else function
+    return str(getattr(function, "__name__", type(function).__name__)).strip("<>")
+
+
+def _arguments_of(function: Function) -> int:
+    """Return with how many arguments to call a function, 2 if possible or else 3, or 0 if neither is."""
+    with contextlib.suppress(ValueError):  # of a function without a signature
+        signature = inspect.signature(function)
+        for count in (2, 3):
+            with contextlib.suppress(TypeError):
+                signature.bind(*range(count))
+                return count
+        return 0
+    return 2
+
+
+def is_built_in(name: str) -> bool:
+    """Return whether a name, with or without a cut-off, is that of a metric of boostrank."""
+    return name.partition("@")[0] in METRICS.names()
+
+
+def measures_a_query(function: Any) -> bool:
+    """Return whether a function of (labels, scores) returns a number, tried on a query of two documents."""
+    try:
+        return callable(function) and isinstance(function(np.array([1.0, 0.0]), np.array([0.5, 0.25])), Real)
+    except Exception:  # a function of other arguments
+        return False
 
 
 def _writable(values: npt.ArrayLike) -> Float64Array:

@@ -388,7 +388,7 @@ class TreeOptions(Options, group="Trees"):
 
 class StoppingOptions(Options, group="Metrics and stopping"):
     metrics: tuple[str, ...] = option(
-        "Metric to report each round, such as ndcg or map@10.",
+        "Metric to report each round, such as ndcg, map@10, or a function in a file, my.py:name.",
         flag="--metric",
         metavar="NAME",
         shown="ndcg",

@@ -152,6 +152,10 @@ class ModelInfo(
             if value is not None and not isinstance(value, str):
                 raise ValueError(f"Expected `str` - at `$.{place}`")
 
+    def __repr__(self) -> str:
+        name = self.objective_name or "unknown objective"
+        return f"ModelInfo({self.backend}, {name}; fields: {', '.join(self)})"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Mapping) and dict(self) == dict(other)
 

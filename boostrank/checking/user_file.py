@@ -1,4 +1,4 @@
-"""Objectives in a user's Python file, which are its variable `SPEC` or its only objective.
+"""Objectives and metrics in a user's Python file: its variable `SPEC` or its only objective, and its functions.
 
 Loading a file runs it, so this happens only on explicit request, on the command line or in `load_objective`. Models and
 sidecar files record the file's name and sha256, but code is never loaded from them.
@@ -17,6 +17,7 @@ from boostrank.checking.rules import unsafe
 from boostrank.core.errors import BoostrankError, FileFormatError
 from boostrank.core.files import read_whole
 from boostrank.kernels.objective import ObjectiveSpec, check_arguments
+from boostrank.metric import Metric
 from boostrank.objectives import OBJECTIVES
 
 _HOW = 'end the file with SPEC = boostrank.define_objective("my-objective", kernel)'
@@ -48,6 +49,23 @@ def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> Obj
         )
     _ = spec.kernel.compiled
     return spec
+
+
+def load_metric(text: str) -> Metric:
+    """Run a file and return a metric of it, given as `FILE.py:NAME`; see `Metric`.
+
+    Raises:
+        FileFormatError: the file cannot be read or run, or has no such function.
+        ParameterError: the function has other arguments than a metric.
+    """
+    path, _, name = text.partition(".py:")
+    path = f"{path.removesuffix('.py')}.py"
+    module = _run(path)
+    metrics = {key: value for key, value in vars(module).items() if callable(value) or isinstance(value, Metric)}
+    if name not in metrics:
+        names = ", ".join(metrics) or "no function"
+        raise FileFormatError(f"name a metric, {path}:NAME; the file has {names}", file=path)
+    return Metric.of(metrics[name])
 
 
 def is_objective_file(text: str) -> bool:

@@ -66,6 +66,11 @@ class File(click.ParamType):  # type: ignore[type-arg]
             # Cluster workers check their own files. The value of an option that is not given is a click sentinel.
             on_cluster = ctx is not None and isinstance(ctx.params.get("cluster"), str)
             return path if path == "-" or on_cluster else _readable_data(path)
+        if self.kind == "rankers":
+            _readable_data(path)
+            if not glob.has_magic(path):
+                readable(path)
+            return path
         if self.kind in ("write", "page", "output") and path == "-":
             self.fail("'-' means standard output, which is not supported here; name a file, such as ./-", param, ctx)
         return path
@@ -226,7 +231,7 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
     from boostrank.cli.show import check_page
     from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
 
-    read = [one for kind in ("read", "data") for one in files.get(kind, ()) if one != "-"]
+    read = [one for kind in ("read", "data", "rankers") for one in files.get(kind, ()) if one != "-"]
     read += [one.rpartition(".py")[0] + ".py" for one in files.get("objective", ()) if ".py" in one]
     written = [one for kind in ("write", "page", "output", "stream") for one in files.get(kind, ())]
     for number, path in enumerate(written):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import math
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +12,7 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, GATE_SHUT, say, settle
-from boostrank.cli.reading import Reader, name_of
+from boostrank.cli.reading import Reader, metrics_of, name_of
 from boostrank.cli.show import aligned, print_json, print_table, print_wrapped, shown, write_page
 from boostrank.core.errors import InputError
 from boostrank.options import FileOptions, PropensityOptions, StudyOptions, argument, option
@@ -19,15 +21,15 @@ Study = TypeVar("Study", bound=Any)
 
 if TYPE_CHECKING:
     from boostrank.clicks.tables import ClickColumns
-    from boostrank.report.comparison import Comparison, Difference, Regression
+    from boostrank.reporting.comparison import Comparison, Difference, Regression
 
 
 class Compare(PropensityOptions, StudyOptions, group="Measures"):
-    old: str = argument("OLD", file="read")
-    new: str = argument("NEW", file="read")
+    old: str = argument("OLD", file="rankers")
+    new: str = argument("NEW", file="rankers")
     data: tuple[str, ...] = argument("DATA...", file="data")
     metrics: tuple[str, ...] = option(
-        "Metric, such as ndcg@10 or map. The first one determines regressions.",
+        "Metric, such as ndcg@10, map, or a function in a file, my.py:name. The first one determines regressions.",
         flag="--metric",
         metavar="NAME",
         shown="ndcg@10; dcg@10 for clicks",
@@ -46,31 +48,37 @@ class Compare(PropensityOptions, StudyOptions, group="Measures"):
 def compare(own: Compare, reading: FileOptions) -> None:
     """Compare NEW with OLD query by query, as a release gate.
 
-    OLD and NEW are models of boostrank, LightGBM or XGBoost, or files with one score per line in the order of DATA.
+    OLD and NEW are models of boostrank, LightGBM or XGBoost, or files with one score per line in
+    the order of DATA. A quoted pattern, 'new-*.txt', names several trainings of a ranker, such as
+    with other seeds: intervals and p-values then include the luck of training.
 
     A condition is METRIC OP NUMBER [at p<ALPHA] [in any]: the mean of new minus old is <, <=, > or >= NUMBER. With
     `at`, the p-value of the two-sided paired randomisation test must also be below ALPHA. `in any` tests each segment,
-    with p-values adjusted by Holm's method. The exit status is 1 if a condition holds.
+    with p-values adjusted by Holm's method. low(METRIC) OP NUMBER [in any] tests an end of the 95%
+    interval instead: 'low(ndcg@10) < -0.01' holds unless NEW is shown to be at most 0.01 worse. The
+    exit status is 1 if a condition holds.
     """
-    if own.old == own.new:
+    files = {own.old: _files(own.old), own.new: _files(own.new)}
+    if len(files) < 2 or set(files[own.old]) & set(files[own.new]):
         raise InputError("the same file is given twice")
     from boostrank.metric import Conventions, Metric
     from boostrank.model.scores import load_ranker, scores_of
-    from boostrank.report.comparison import Condition, compare
-    from boostrank.report.rank_changes import Ranker
-    from boostrank.report.section import read_matters
-    from boostrank.report.segments import read_segments
+    from boostrank.reporting.comparison import Condition, compare
+    from boostrank.reporting.rank_changes import Ranker
+    from boostrank.reporting.section import read_matters
+    from boostrank.reporting.segments import read_segments
 
     # Check the options before reading.
     own, reading, columns = by_clicks(own, reading)
-    wanted = [Metric.parse(name) for name in own.metrics or (("dcg@10",) if own.clicks else ("ndcg@10",))]
-    gate = [Condition.parse(text) for text in own.conditions]
+    default = ("dcg@10",) if own.clicks else ("ndcg@10",)
+    wanted = Metric.all_of(metrics_of(own.metrics or default))
+    gate = [Condition.parse(text, [metric.name for metric in wanted if metric.function]) for text in own.conditions]
     rules = Conventions.of(own.conventions, own.gain)
     segments = None if own.segments is None else read_segments(own.segments)
     matters = None if own.noise is None else read_matters(own.noise)
-    models = {path: load_ranker(path) for path in (own.old, own.new)}
+    models = {path: load_ranker(path) for paths in files.values() for path in paths}
     reader = Reader(reading, own.threads, gain=own.gain, asks=True, labelled=columns is None, names=True)
-    rankers: list[Ranker] = []
+    rankers: dict[str, Ranker] = {}
     judge = None
     for path, dataset in reader.read_for(models, own.data):
         if own.clicks:
@@ -82,11 +90,12 @@ def compare(own: Compare, reading: FileOptions) -> None:
             scores = scores_of(path, None, rows, own.threads)[judge.kept]
         else:
             scores = scores_of(path, models[path], dataset, own.threads)
-        rankers.append(Ranker(path, scores, models[path], dataset))
+        rankers[path] = Ranker(path, scores, models[path], dataset)
     name = name_of(own.data)
+    sides = [[rankers[path] for path in paths] for paths in files.values()]
     found = compare(
-        rankers[0],
-        rankers[1],
+        sides[0],
+        sides[1],
         dataset,
         wanted,
         conventions=rules,
@@ -105,7 +114,14 @@ def compare(own: Compare, reading: FileOptions) -> None:
     else:
         _print(found, name)
     if judge is not None:
-        say(judge.words(dataset, rankers[1].scores, own.top))
+        say(judge.words(dataset, rankers[files[own.new][0]].scores, own.top))
+
+
+def _files(pattern: str) -> list[str]:
+    """Return the files of a ranker, which is one file or a pattern."""
+    if os.path.exists(pattern):
+        return [pattern]
+    return sorted(glob.glob(pattern, recursive=True))
 
 
 def by_clicks(own: Study, reading: FileOptions) -> tuple[Study, FileOptions, ClickColumns | None]:
@@ -126,9 +142,6 @@ def _print(found: Comparison, data: str) -> None:
     first = next(iter(found.metrics))
     click.echo(f"{found.new} against {found.old} on {data}, query by query")
     print_table([["metric", *_COLUMNS, "p"], *([n, *_cells(d), f"{d.p:.4f}"] for n, d in found.metrics.items())])
-    for name, d in found.metrics.items():
-        if d.by_luck:
-            click.echo(f"{name}: chance explains this difference; two trainings may differ by {d.matters:.4f}")
     top = found.churn
     new = f"{top.changed:.1%} new documents in the {top.queries:,} queries with" if top.queries else "no query has"
     first_place = "" if math.isnan(top.first) else f"; the first document changed in {top.first:.1%}"
@@ -155,7 +168,7 @@ def _print(found: Comparison, data: str) -> None:
         click.echo(
             f"FAILS: {outcome.condition}{where}" if outcome.holds else f"passes: not ({outcome.condition}{where})"
         )
-    print_wrapped([found.conventions.describe()], indent="")
+    print_wrapped([*dict.fromkeys(map(found.luck_words, found.metrics)), found.conventions.describe()], indent="")
 
 
 _COLUMNS = ("queries", "old", "new", "difference", "95% interval", "better", "same", "worse")

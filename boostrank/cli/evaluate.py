@@ -9,7 +9,7 @@ import click
 
 from boostrank.cli.command import command, readable
 from boostrank.cli.errors import say
-from boostrank.cli.reading import Reader
+from boostrank.cli.reading import Reader, metrics_of
 from boostrank.cli.show import print_json, print_table, print_wrapped
 from boostrank.core.errors import InputError
 from boostrank.options import FileOptions, MeasureOptions, argument, option
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 class Evaluate(MeasureOptions, group="Measures"):
     files: tuple[str, ...] = argument("MODEL|SCORES... DATA...", file="data")
     metrics: tuple[str, ...] = option(
-        "Metric, such as ndcg@10 or map.", ("ndcg@1,3,5,10",), flag="--metric", metavar="NAME", shown="ndcg@1,3,5,10"
+        "Metric, such as ndcg@10, map, or a function in a file, my.py:name.",
+        ("ndcg@1,3,5,10",),
+        flag="--metric",
+        metavar="NAME",
+        shown="ndcg@1,3,5,10",
     )
     qrels: str | None = option(
         "Judgements, such as TREC qrels. All other files are then runs, evaluated like trec_eval.", file="read"
@@ -45,7 +49,7 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
     boostrank lacks: judged@10, bpref, rbp(p=0.8,rel=1).
     """
     from boostrank.metric import Conventions, paired_difference
-    from boostrank.report.segments import holm
+    from boostrank.reporting.segments import holm
 
     rules = Conventions.of(own.conventions or ("trec" if own.qrels else None), own.gain)
     results, weights = _of_runs(own, own.qrels, rules) if own.qrels else _of_rankers(own, reading, rules)
@@ -76,7 +80,7 @@ def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tupl
     from boostrank.model.scores import columns_of, load_ranker, scores_of
 
     rankers, data = _rankers_and_data(own.files)
-    wanted = [Metric.parse(name) for name in own.metrics]
+    wanted = Metric.all_of(metrics_of(own.metrics))
     models = {path: load_ranker(path) for path in rankers}
     named = any(one is None and "id" in columns_of(path, alone=False) for path, one in models.items())
     reader = Reader(reading, own.threads, gain=own.gain, asks=True, names=named or rules.ties == "docno")
@@ -94,10 +98,10 @@ def _of_runs(own: Evaluate, qrels: str, rules: Conventions) -> tuple[dict[str, R
     from boostrank.data.judgements import values_by_query
     from boostrank.model.trec import evaluate_run
 
-    judged, results = values_by_query(qrels), {}
+    judged, results, metrics = values_by_query(qrels), {}, metrics_of(own.metrics)
     for path in own.files:
         run = values_by_query(readable(path), run=True)
-        results[path] = evaluate_run(own.metrics, run, judged, rules, own.threads)
+        results[path] = evaluate_run(metrics, run, judged, rules, own.threads)
         missing, more = len(judged.keys() - run.keys()), len(run.keys() - judged.keys())
         if missing or more:
             say(

@@ -9,14 +9,14 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import say
-from boostrank.cli.reading import Reader
+from boostrank.cli.reading import Reader, metrics_of
 from boostrank.cli.show import StepProgress, aligned, listed, print_json, print_table, shown, width, write_page
 from boostrank.core.text import count_of
 from boostrank.options import FileOptions, JsonOptions, MeasureOptions, ModelOptions, ThreadOptions, argument, option
 
 if TYPE_CHECKING:
-    from boostrank.report.explanation import Why
-    from boostrank.report.sections.importance import Effect, Importance
+    from boostrank.reporting.explanation import Why
+    from boostrank.reporting.sections.importance import Effect, Importance
 
 
 class ImportanceOptions(ModelOptions, MeasureOptions, group="Measures"):
@@ -43,8 +43,8 @@ def importance(own: ImportanceOptions, reading: FileOptions) -> None:
     queries instead.
     """
     from boostrank.metric import Conventions
-    from boostrank.report.section import read_groups
-    from boostrank.report.sections.importance import importance
+    from boostrank.reporting.section import read_groups
+    from boostrank.reporting.sections.importance import importance
 
     model, dataset = Reader(reading, own.threads, gain=own.gain, asks=True).read_for_model(own.model, own.data)
     groups = read_groups(own.groups, model.column_names) if own.groups else None
@@ -52,7 +52,7 @@ def importance(own: ImportanceOptions, reading: FileOptions) -> None:
         found = importance(
             model,
             dataset,
-            metric=own.metric,
+            metric=metrics_of([own.metric])[0],
             conventions=Conventions.of(own.conventions, own.gain),
             groups=groups,
             repeats=own.repeats,
@@ -69,7 +69,7 @@ def importance(own: ImportanceOptions, reading: FileOptions) -> None:
 
 
 def _print_importance(found: Importance, model: str, top: int) -> None:
-    from boostrank.report.sections.importance import VERDICTS
+    from boostrank.reporting.sections.importance import VERDICTS
 
     echo = click.echo
     interval = f"{found.low:.4f} to {found.high:.4f}"
@@ -161,7 +161,7 @@ def why(own: WhyOptions, reading: FileOptions) -> None:
     by the engine. A change replaces one feature of one document by the nearest value in DATA that swaps the two. Its
     size is the fraction of documents in DATA with a value in between.
     """
-    from boostrank.report.explanation import why
+    from boostrank.reporting.explanation import why
 
     model, dataset = Reader(reading, own.threads, names=True).read_for_model(own.model, own.data)
     with StepProgress() as progress:

@@ -190,6 +190,17 @@ class Reader:
             yield name, data[space]
 
 
+def metrics_of(names: Sequence[str]) -> list[Any]:
+    """Return metrics: those in a Python file, `FILE.py:NAME`, are loaded, and others stay names."""
+    metrics: list[Any] = list(names)
+    for number, name in enumerate(names):
+        if ".py" in name:
+            from boostrank.checking.user_file import load_metric
+
+            metrics[number] = load_metric(name)
+    return metrics
+
+
 def name_of(paths: str | Sequence[str]) -> str:
     """Return how messages name some files, such as `a.txt and 2 more files`."""
     first, *more = [paths] if isinstance(paths, str) else paths

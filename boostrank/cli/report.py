@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from boostrank.cli.command import command
 from boostrank.cli.compare import by_clicks
 from boostrank.cli.errors import say
-from boostrank.cli.reading import Reader, name_of
+from boostrank.cli.reading import Reader, metrics_of, name_of
 from boostrank.cli.show import StepProgress, check_page, print_json, write_page
 from boostrank.core.errors import BoostrankError, InputError
 from boostrank.options import FileOptions, ModelOptions, PropensityOptions, StudyOptions, option
-from boostrank.report.sections import METRICS, section_names
+from boostrank.reporting.sections import METRICS, section_names
 
 if TYPE_CHECKING:
     from boostrank.clicks.log import ClickLog
@@ -23,7 +23,8 @@ _BY_CLICKS = "dcg@1,3,5,10"
 
 class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measures"):
     metrics: tuple[str, ...] = option(
-        "Metric, such as ndcg@1,3,5,10 or map. All sections but the verdict use the first one, at its largest cut-off.",
+        "Metric, such as ndcg@1,3,5,10, map, or a function in a file, my.py:name. All sections but the verdict use "
+        "the first one, at its largest cut-off.",
         flag="--metric",
         metavar="NAME",
         shown=f"{', '.join(METRICS)}; {_BY_CLICKS} for clicks",
@@ -61,9 +62,9 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
     from boostrank.metric import Conventions, Metric
     from boostrank.model.ranking_model import RankingModel
     from boostrank.model.scores import load_ranker, scores_of
-    from boostrank.report.page import report
-    from boostrank.report.section import page_beside, read_groups, read_matters
-    from boostrank.report.segments import read_segments
+    from boostrank.reporting.page import report
+    from boostrank.reporting.section import page_beside, read_groups, read_matters
+    from boostrank.reporting.segments import read_segments
 
     output = own.output
     if output is None and not own.as_json:
@@ -73,7 +74,8 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
         raise InputError("--baseline is the model itself")
     # Check the options before reading.
     own, reading, columns = by_clicks(own, reading)
-    wanted = [Metric.parse(name) for name in own.metrics or ((_BY_CLICKS,) if own.clicks else METRICS)]
+    default = (_BY_CLICKS,) if own.clicks else METRICS
+    wanted = Metric.all_of(metrics_of(own.metrics or default))
     rules = Conventions.of(own.conventions, own.gain)
     matters = read_matters(own.noise) if own.noise else None
     segments = None if own.segments is None else read_segments(own.segments)
@@ -136,7 +138,7 @@ def _clicks_beside(model: RankingModel, own: ReportOptions, reading: FileOptions
     from boostrank.clicks.sidecar import ENDING
     from boostrank.clicks.tables import read_clicks
     from boostrank.data.side_files import find_sidecar
-    from boostrank.report.sections.clicks import learnt_from
+    from boostrank.reporting.sections.clicks import learnt_from
 
     in_order = len(own.data) == 1 and reading.on_bad_line != "skip" and not reading.regroup
     if not in_order or learnt_from(model)[0] is None:

@@ -33,9 +33,9 @@ from boostrank.options import (
 )
 
 if TYPE_CHECKING:
-    from boostrank.report.conventions import Explanation, Match, Reading
-    from boostrank.report.noise import NoiseReport, Spread
-    from boostrank.report.pareto_front import Mix, ParetoFront
+    from boostrank.reporting.conventions import Explanation, Match, Reading
+    from boostrank.reporting.noise import NoiseReport, Spread
+    from boostrank.reporting.pareto_front import Mix, ParetoFront
 
 
 class Average(Options):
@@ -72,7 +72,7 @@ def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
     Train on TRAIN --repeats times with different seeds, with different row orders, and with bootstrap samples of the
     training queries. The options of `boostrank train` apply.
     """
-    from boostrank.report.noise import SOURCES, measure_noise
+    from boostrank.reporting.noise import SOURCES, measure_noise
 
     gain, options = options.gain, prepared(options)
     params = options.flat()
@@ -187,7 +187,7 @@ def pareto(own: Pareto, options: FitOptions, reading: FileOptions) -> None:
     if "-" in files:
         raise InputError("standard input can be read only once, but the data are read twice; write them to a file")
     from boostrank.core.conventions import expression_of
-    from boostrank.report.pareto_front import MIXES, pareto
+    from boostrank.reporting.pareto_front import MIXES, pareto
 
     expression = expression_of(own.goal)
     if expression is None:
@@ -272,7 +272,7 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
     """
     from boostrank.metric import Metric
     from boostrank.model.scores import load_ranker, scores_of
-    from boostrank.report.conventions import explain_conventions, find_conventions
+    from boostrank.reporting.conventions import explain_conventions, find_conventions
 
     wanted, base = Metric.parse(own.metric), own.conventions
     model = load_ranker(own.ranker)
@@ -299,7 +299,7 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
 
 
 def _print_metrics(found: Explanation) -> None:
-    from boostrank.report.conventions import STEPS
+    from boostrank.reporting.conventions import STEPS
 
     printed = {r.name: _printed_changes(r, found.value) for r in found.readings if r.value is not None}
     titles = [step for step in STEPS if any(step in changes for changes in printed.values())]

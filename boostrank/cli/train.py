@@ -16,7 +16,7 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, StopRequest, graceful_stop, say
-from boostrank.cli.reading import Reader
+from boostrank.cli.reading import Reader, metrics_of
 from boostrank.cli.show import RoundProgress, aligned, duration
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.core.files import check_appendable, check_not_read, check_writable, remove_leftovers, reserved
@@ -101,12 +101,14 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     gain = options.gain
     options = prepared(options)
     checked = draft(options).settings
-    metric = headline([name for metric in checked.metrics for name in Metric.parse(metric).names])
+    metric = headline([name for metric in checked.metrics for name in Metric.of(metric).names])
     names = _set_names(own.valid)
     on_folds = bool(options.folds) or options.quality == GOOD
     if checked.stopping_rounds and not names and not on_folds:
         raise click.UsageError("early stopping needs --valid, or --folds")
     if own.cluster:
+        if options.metrics and not all(isinstance(name, str) for name in options.metrics):
+            raise InputError("workers of a cluster cannot load a metric from a file; leave out --metric FILE.py:NAME")
         if expression_of(gain) is not None:
             raise InputError(
                 "--cluster does not support --gain with columns; write gains as labels, and use --gain linear"
@@ -219,6 +221,7 @@ def prepared(options: Fit) -> Fit:
     objective = options.objective
     if objective is not None and ".py" in objective and is_objective_file(objective):
         options = replace(options, objective=load_objective(objective))
+    options = replace(options, metrics=tuple(metrics_of(options.metrics)))
     for name in ("objective", "gain"):
         if name in options.params:
             raise ParameterError(f"{name!r} is not a parameter of the engine; use --{name}")

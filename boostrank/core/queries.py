@@ -215,6 +215,10 @@ class QueryIndex:
         """Return the query of a row by position (not id)."""
         return int(np.searchsorted(self.ptr, row, side="right") - 1)
 
+    def __repr__(self) -> str:
+        weights = "" if self.weights is None else ", with weights"
+        return f"QueryIndex({len(self):,} queries of {self.n_documents:,} documents{weights})"
+
     def shown(self, query: int) -> str:
         """Return the id of the query at a position with its text, such as `7: red shoe`."""
         words = "" if self.words is None else f": {self.words[query]}"

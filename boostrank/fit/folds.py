@@ -168,8 +168,10 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
     data, members, trees, seed = joined.train_set, plan.recipe.members, plan.options.max_trees, plan.seed
     engine, settings, options = plan.engine, joined.settings, plan.options
     bound = BoundMetrics(settings.metrics, data.labels, data.queries, joined.rules, settings.threads)
-    metric = joined.metric
-    counted = None if metric is None else np.isfinite(bound.per_query(np.zeros(data.n_documents))[metric])
+    metric, main, counted = joined.metric, joined.watched, None
+    if main is not None and main.function is None:
+        of_main = BoundMetrics(main, data.labels, data.queries, joined.rules, settings.threads)
+        counted = np.isfinite(of_main.per_query(np.zeros(data.n_documents))[str(main)])
     deal = Deal(joined, plan.recipe.folds, counted)
     trained: list[Member] = []
 

@@ -17,7 +17,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.engines.trees import in_range
 from boostrank.kernels.driver import AllReduce, PassStats, alone
 from boostrank.kernels.jit import CompiledFunction
-from boostrank.metric import BoundMetrics, Conventions
+from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.objective.bound import BoundObjective, Gradient
 from boostrank.objective.description import TrainingObjective
 
@@ -166,7 +166,7 @@ class RoundMetrics:
 
     def __init__(
         self,
-        names: Sequence[str],
+        names: Sequence[str | Metric],
         labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]],
         conventions: Conventions,
         threads: int | None,
@@ -188,7 +188,8 @@ class RoundMetrics:
         results: Results = []
         if self._names:
             values = self.values(np.asarray(scores, dtype=np.float64).reshape(-1), dataset)
-            results += [(name, value, True) for name, value in values.items()]
+            metrics = zip(Metric.all_of(self._names), values.items(), strict=True)
+            results += [(name, value, metric.higher_is_better) for metric, (name, value) in metrics]
         for function in self._functions:
             result = function(scores, dataset)
             given = result if isinstance(result, list) else [result]

@@ -62,7 +62,7 @@ class TrainingParameters:
         function: a user-defined function, as in `lgb.train`.
         stopping_rounds: patience for early stopping, or 0 for no early stopping.
         min_delta: change that an improvement must exceed, for early stopping.
-        metrics: canonical metric names with cut-offs, possibly empty.
+        metrics: canonical metric names with cut-offs, and functions as `Metric`, possibly empty.
         threads: number of threads; None for every available core.
         gain: gain for each label, used in metrics whose conventions do not set it.
     """
@@ -74,17 +74,18 @@ class TrainingParameters:
     rounds: int
     stopping_rounds: int
     min_delta: float
-    metrics: tuple[str, ...]
+    metrics: tuple[str | Metric, ...]
     threads: int | None
     gain: str | tuple[float, ...]
 
 
-def headline(metrics: Sequence[str]) -> str | None:
+def headline(metrics: Sequence[Any]) -> str | None:
     """Return the metric for progress and early stopping, which is the first one at its largest cut-off.
 
     With the usual `eval_at` of 1,3,5,10, the first cut-off is the noisiest.
     """
-    family = [name for name in metrics if name.split("@")[0] == metrics[0].split("@")[0]]
+    names = list(map(str, metrics))
+    family = [name for name in names if name.split("@")[0] == names[0].split("@")[0]]
     return max(family, key=lambda name: int(name.partition("@")[2] or sys.maxsize)) if family else None
 
 
@@ -246,11 +247,21 @@ def _whole(value: Any, name: str, low: int) -> int:
     return number
 
 
-def metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
-    """Combine metrics and cut-offs: `ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`. Cut-offs in a name are kept."""
+def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
+    """Combine metrics and cut-offs: `ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`. Cut-offs in a name are kept.
+
+    Functions become `Metric` objects, whose order is kept.
+    """
+    if callable(metric) or isinstance(metric, Metric):
+        metric = [metric]
     if not isinstance(metric, str | Iterable | None):
         raise ParameterError(f"metric={metric!r}: expected a name such as ndcg or ndcg@10, or a list of names")
     names = metric.split(",") if isinstance(metric, str) else list(metric or [])
+    names = [Metric(n) if callable(n) else n for n in names]
+    functions = [n for n in names if isinstance(n, Metric) and n.function]
+    if functions:
+        others = metric_names([n for n in names if n not in functions], eval_at)
+        return (*functions, *others) if names[0] in functions else (*others, *functions)
     names = [str(n).strip() for n in names]
     if [n.lower() for n in names] in (["none"], ["null"], ["na"], [""], []):
         return ()

@@ -12,7 +12,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
 from boostrank.fit.params import AUTO_START, SEED_NAMES, TrainingParameters, headline, pop_param, split_params
 from boostrank.kernels.driver import AllReduce, alone
-from boostrank.metric import Conventions
+from boostrank.metric import Conventions, Metric
 from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import DEFAULT_ROUNDS, PLAIN, TrainOptions
@@ -126,6 +126,11 @@ class Draft:
     def metric(self) -> str | None:
         """Metric for early stopping, or None if there are no metrics."""
         return headline(self.settings.metrics)
+
+    @property
+    def watched(self) -> Metric | None:
+        """The metric called `metric`."""
+        return next((Metric.of(metric) for metric in self.settings.metrics if str(metric) == self.metric), None)
 
     @property
     def threads(self) -> int:

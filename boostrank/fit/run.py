@@ -28,9 +28,18 @@ from boostrank.engines.params import refusal
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, as_callables
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
 from boostrank.fit.gradient import GuardedGradient, RoundMetrics, by_arguments
-from boostrank.fit.params import AUTO_START, TrainingParameters, as_list, drops_trees, headline, is_auto
+from boostrank.fit.params import (
+    AUTO_START,
+    METRIC_NAMES,
+    TrainingParameters,
+    as_list,
+    drops_trees,
+    headline,
+    is_auto,
+)
 from boostrank.fit.plan import Plan
 from boostrank.fit.start.cross_fit import CrossFitted, limits_of, start_of
+from boostrank.metric import Metric
 from boostrank.model import constraints
 from boostrank.model.averaging import check_start
 from boostrank.model.files import content_sha256
@@ -315,10 +324,13 @@ _INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
 def _info(plan: Plan, ready: _Prepared) -> ModelInfo:
     """Return the model's record without values that change between runs, so that equal trainings give equal bytes."""
     record = plan.params if plan.record is None else plan.record
+    if any(isinstance(metric, Metric) for metric in ready.given.metrics):  # functions are recorded by their names
+        names = list(map(str, ready.given.metrics))
+        record = {**record, **{name: names for name in METRIC_NAMES if name in record}}
     return ModelInfo(
         backend=plan.engine.name,
         objective=_described(plan.engine, ready),
-        metrics=list(ready.given.metrics),
+        metrics=list(map(str, ready.given.metrics)),
         conventions=dataclasses.asdict(plan.rules),
         parameters={k: v for k, v in record.items() if isinstance(v, str | int | float | bool | list | tuple | dict)},
         training={"rounds": ready.given.rounds, "rounds_before": ready.before},
@@ -368,7 +380,7 @@ def _identity(plan: Plan, ready: _Prepared, callbacks: Sequence[Any]) -> dict[st
         "objective": _described(plan.engine, ready),
         "rounds": given.rounds,
         "parameters": {name: value for name, value in given.engine.items() if name not in _INDIFFERENT},
-        "metrics": list(given.metrics),
+        "metrics": list(map(str, given.metrics)),
         "conventions": dataclasses.asdict(plan.rules),
         "init_model": None if ready.booster is None else content_sha256(ready.booster.to_bytes()),
         "train": _fingerprints(train_set),

@@ -460,7 +460,7 @@ class RankingModel:
             ParameterError: if the type is unknown, or the model has no trees.
         """
         if importance_type not in IMPORTANCES:
-            words = "for the effect of features on a metric, use boostrank.report.importance"
+            words = "for the effect of features on a metric, use boostrank.reporting.importance"
             raise ParameterError(f"importance_type={importance_type!r}: use {' or '.join(IMPORTANCES)}; {words}")
         self._need_trees("feature_importance()")
         trees = self.trees(iteration)

@@ -57,7 +57,7 @@ def _rows(pieces: Iterable[Any]) -> Iterator[tuple[str, str, float, float]]:
 
 
 def evaluate_run(
-    metrics: Sequence[str], run: Any, qrels: Any, rules: Conventions | str = "trec", threads: int | None = None
+    metrics: Sequence[str | Metric], run: Any, qrels: Any, rules: Conventions | str = "trec", threads: int | None = None
 ) -> dict[str, MetricResult]:
     """Evaluate a run as trec_eval does.
 
@@ -83,8 +83,9 @@ def evaluate_run(
     run, results, ours = {qid: run[qid] for qid in asked}, {}, []
     for name in metrics:
         try:
-            ours.append(Metric.parse(name))
+            ours.append(Metric.of(name))
         except ParameterError as error:
+            name = str(name)
             values = _by_ir_measures(name, run, qrels, error)
             low, high = (float(end[0]) for end in bootstrap_intervals(values[:, None], np.ones(values.size)))
             results[name] = MetricResult(name, float(values.mean()), low, high, values.size, 0, 0, values)

@@ -20,7 +20,7 @@ from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.gradient import of_labels
 from boostrank.fit.params import METRIC_NAMES, as_list, headline, metric_names
 from boostrank.fit.train import train
-from boostrank.metric import BoundMetrics, Conventions, Metric
+from boostrank.metric import BoundMetrics, Conventions, Metric, measures_a_query
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import DEFAULT_EVAL_AT, KEYWORDS, Option, TrainOptions, declared, takes_options
 from boostrank.sklearn.splitters import QID, split_table
@@ -178,8 +178,10 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                     same queries and weights, reuse the training set. eval_names: names of the validation sets.
                     eval_qid, eval_group, eval_sample_weight: `qid`, `group` and `sample_weight` for each set.
                 eval_metric, eval_at, early_stopping_rounds: replace the parameters for this training. A metric is a
-                    name, a function as in LGBMRanker, (labels, scores[, weights[, query sizes]]) -> (name, value,
-                    higher is better), or a list of names and functions.
+                    name, a function of one query, (labels, scores) -> number, of which higher is
+                    better (see `Metric`), a function as in LGBMRanker, (labels, scores[, weights[,
+                    query sizes]]) -> (name, value, higher is better), or a list of names and
+                    functions.
                 feval, callbacks, checkpoint, init_model: as for `boostrank.train`.
                 feature_name: d names, if X has no column names.
                 categorical_feature: as for `RankingDataset.from_arrays`.
@@ -205,7 +207,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             params = {name: value for name, value in params.items() if name not in METRIC_NAMES}
             params["eval_metric"] = more.pop("eval_metric")
         for name in params.keys() & METRIC_NAMES:
-            metrics = as_list(params[name])
+            metrics = [Metric.of(each) if measures_a_query(each) else each for each in as_list(params[name])]
             if functions := [of_labels(metric) for metric in metrics if callable(metric)]:
                 params[name] = [metric for metric in metrics if not callable(metric)] or None
                 more["feval"] = functions + as_list(more.get("feval"))

@@ -247,14 +247,16 @@ class _Search:
         self.plan, self.seed = plan, plan.seed
         self.fixed = {name: value for name, value in plan.params.items() if name not in (*own, *SEED_NAMES)}
         self._space = space
-        if plan.metric is None:
+        if plan.metric is None or plan.watched is None:
             raise ParameterError("a search needs a metric: metric='ndcg'")
+        if not plan.watched.higher_is_better:
+            raise ParameterError(f"metric {plan.metric}: higher must be better in a search; return the negative value")
         self.metric = plan.metric
         self._deal = None if valid else Deal(plan, folds, shares="")
         self.folds = 0 if valid else folds
         held = [*plan.others] if self._deal is None else [self._deal.held_out(k) for k in range(folds)]
         self._measured = [
-            BoundMetrics([self.metric], one.labels, one.queries, plan.rules, plan.settings.threads) for one in held
+            BoundMetrics([plan.watched], one.labels, one.queries, plan.rules, plan.settings.threads) for one in held
         ]
         self._weights = np.concatenate([one.queries.each_weight for one in held])
         self._start, self._started_at, self._sd, self.start_rounds = np.zeros(0), math.nan, 0.0, 0

@@ -22,7 +22,7 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
             ("boostrank.data.tools", None),
         ],
     ),
-    "report": ("boostrank.report", "What a ranker is worth, and what it rests on.", [("boostrank.report", None)]),
+    "report": ("boostrank.reporting", "What a ranker is worth, and what it rests on.", [("boostrank.reporting", None)]),
     "sklearn": ("boostrank.sklearn", "The ranker and the splitters for scikit-learn.", [("boostrank.sklearn", None)]),
     "tuning": ("boostrank.tuning", "The search for parameters.", [("boostrank.tuning", None)]),
     "cluster": ("boostrank.cluster", "Training on several machines.", [("boostrank.cluster", None)]),

@@ -26,7 +26,7 @@ from scipy.special import ndtr
 from scipy.stats import rankdata, wilcoxon
 
 from boostrank.core.resampling import PairedDifference, paired_difference
-from boostrank.report.segments import holm
+from boostrank.reporting.segments import holm
 
 Values = npt.NDArray[np.float64]
 Measured = Mapping[str, Mapping[str, Values]]

@@ -40,7 +40,7 @@ def model() -> boostrank.RankingModel:
         ),
         (boostrank.verify, (None, DATA, [0.0] * 6), {"model": NO_TEXT, "data": NO_TEXT}),
         (boostrank.compare, (None, None, DATA), {"data": NO_TEXT}),
-        (boostrank.report.report, (None, DATA), {"data": NO_TEXT}),
+        (boostrank.reporting.report, (None, DATA), {"data": NO_TEXT}),
         (boostrank.calibrate, (None, DATA), {"data": NO_TEXT}),
         (
             boostrank.export_model, (None, "out.py", "python"),

@@ -14,10 +14,10 @@ import pytest
 import boostrank
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report import compare
-from boostrank.report.explanation import why
-from boostrank.report.page import report
-from boostrank.report.rank_changes import Ranker
+from boostrank.reporting import compare
+from boostrank.reporting.explanation import why
+from boostrank.reporting.page import report
+from boostrank.reporting.rank_changes import Ranker
 
 EVIL = "=<img src=x onerror=alert(1)>"
 FLAGS = (

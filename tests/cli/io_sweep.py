@@ -313,7 +313,7 @@ if __name__ == "__main__":
         import boostrank.engines.lightgbm.adapter
         import boostrank.engines.xgboost.adapter
         import boostrank.fit.train
-        import boostrank.report.page
+        import boostrank.reporting.page
     with tempfile.TemporaryDirectory() as name:
         limit, *chosen = sys.argv[1:] or ["inf"]
         kept = run_all(float(limit), chosen, Path(name).resolve())

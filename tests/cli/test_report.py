@@ -152,7 +152,7 @@ def test_what_is_wrong_is_said_before_the_work(model: Path, data: Path, tmp_path
 
 def test_a_file_of_noise_is_read_as_it_is_written(noise: Path, tmp_path: Path) -> None:
     from boostrank.core.errors import FileFormatError
-    from boostrank.report.section import read_matters
+    from boostrank.reporting.section import read_matters
 
     assert read_matters(str(noise)) == {"ndcg@10": 0.9}
     for text in ("", "[]", "{}", '{"metrics": {}}', '{"metrics": {"a": {"matters": -1}}}', '{"metrics": {"a": 3}}'):
@@ -164,7 +164,7 @@ def test_a_file_of_noise_is_read_as_it_is_written(noise: Path, tmp_path: Path) -
 def test_the_api_gives_what_the_page_shows(model: Path, data: Path) -> None:
     from boostrank.data.assemble import read_files as read_libsvm
     from boostrank.model.ranking_model import RankingModel
-    from boostrank.report import report
+    from boostrank.reporting import report
 
     ranker = RankingModel.load(model)
     test = read_libsvm(data / "test.txt")
@@ -178,8 +178,8 @@ def test_the_api_gives_what_the_page_shows(model: Path, data: Path) -> None:
 
 
 def test_the_command_measures_what_the_function_does() -> None:
-    from boostrank.report import report
-    from boostrank.report.sections import METRICS
+    from boostrank.reporting import report
+    from boostrank.reporting.sections import METRICS
 
     assert inspect.signature(report).parameters["metrics"].default == METRICS
 

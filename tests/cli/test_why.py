@@ -10,7 +10,7 @@ import pytest
 
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report import why
+from boostrank.reporting import why
 
 from .conftest import invoke
 

@@ -10,8 +10,8 @@ import numpy as np
 import boostrank
 from boostrank.core.text import small_table
 from boostrank.data.doctor import Finding, Findings, Severity
-from boostrank.report import compare, why
-from boostrank.report.page import Report
+from boostrank.reporting import compare, why
+from boostrank.reporting.page import Report
 
 HOSTILE = "<script>alert('x')</script>\"&"
 

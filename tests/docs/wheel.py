@@ -19,8 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 # What is not Python, and is read while the package runs.
-_DATA = ("boostrank/py.typed", "boostrank/objectives/_template.py", "boostrank/report/templates/page.html",
-         "boostrank/report/templates/script.js")  # fmt: skip
+_DATA = ("boostrank/py.typed", "boostrank/objectives/_template.py", "boostrank/reporting/templates/page.html",
+         "boostrank/reporting/templates/script.js")  # fmt: skip
 
 
 def main(extras: list[str]) -> None:

@@ -12,7 +12,7 @@ from scipy import sparse
 import boostrank
 from boostrank.core.errors import ModelError
 from boostrank.data.dataset import RankingDataset
-from boostrank.report import why
+from boostrank.reporting import why
 from tests.model.real_models import SIZE, data, train_lightgbm, train_xgboost
 
 from .test_constraints import TREES, made

@@ -11,7 +11,7 @@ import pytest
 import xgboost as xgb
 
 import boostrank
-from boostrank import report
+from boostrank import reporting
 from boostrank.core.errors import ParameterError
 from boostrank.model.ranking_model import as_model
 
@@ -47,9 +47,9 @@ def test_every_door_takes_it(kind: str, tmp_path: Path) -> None:
     data = boostrank.RankingDataset.from_arrays(X, Y, qid=QID)
     assert boostrank.compare(model, scores, data).metrics["ndcg@10"].mean == pytest.approx(0.0, abs=1e-6)
     assert boostrank.verify(model, data, scores, precision=1e-5).documents == len(X)
-    assert report.importance(model, data, repeats=1).value > 0.5
-    assert report.why(model, data, 3, "@1", "@2").changes is not None
-    page = report.report(model, data, baseline=model, only=["verdict"], threads=1)
+    assert reporting.importance(model, data, repeats=1).value > 0.5
+    assert reporting.why(model, data, 3, "@1", "@2").changes is not None
+    page = reporting.report(model, data, baseline=model, only=["verdict"], threads=1)
     assert page.verdict.baselines[0].standings["ndcg@10"].lead == 0.0
 
 

@@ -32,7 +32,7 @@ from boostrank.model.files import read_model_files, sidecar_path
 from boostrank.model.scores import scores_of
 from boostrank.objective.mixture import objective_from_dict
 from boostrank.records import SCHEMA_VERSION, ModelInfo, as_record, jsonable
-from boostrank.report.section import read_matters
+from boostrank.reporting.section import read_matters
 from tests.cli.conftest import invoke
 from tests.model.golden.make import STUDY, named
 

@@ -14,9 +14,9 @@ from boostrank.core.errors import ModelError, ParameterError
 from boostrank.engines import ENGINES, Engine
 from boostrank.options import TrainOptions
 from boostrank.records import jsonable
-from boostrank.report import report
-from boostrank.report import why as explain
-from boostrank.report.sections.learning import learning
+from boostrank.reporting import report
+from boostrank.reporting import why as explain
+from boostrank.reporting.sections.learning import learning
 from tests.report.studies import study
 
 PARAMS = {"objective": "lambdarank", "eval_at": 5, "learning_rate": 0.5}
@@ -99,7 +99,7 @@ def test_it_is_reported_by_walking_its_trees(
 ) -> None:
     page = report(model, data[1], ["ndcg@5"]).to_html()
     assert "toy, trained with lambdarank, 30 rounds" in page
-    found = boostrank.report.importance(model, data[1])
+    found = boostrank.reporting.importance(model, data[1])
     assert {row["feature"] for row in found.rows()[:2]} == {"price", "y [m]"}
     one = data[1].queries.qid[0]
     assert explain(model, data[1], one, 1, 2).to_dict()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.data.dataset import RankingDataset
-from boostrank.report.section import Context, PageSection
+from boostrank.reporting.section import Context, PageSection
 
 _HIDDEN = re.compile(r"<script.*?</script>|<noscript>.*?</noscript>|<[^>]*>", re.DOTALL)
 

@@ -23,7 +23,7 @@ from scipy import stats
 import boostrank
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.report import Report, report
+from boostrank.reporting import Report, report
 from tests.report.studies import words_of
 
 FEATURES, TRAINED, ROUNDS = 14, 70, 6

@@ -7,8 +7,8 @@ import pytest
 import boostrank
 from boostrank.core.errors import ModelError
 from boostrank.model.calibration import reliability
-from boostrank.report import report
-from boostrank.report.sections.calibration import SPEC, calibration
+from boostrank.reporting import report
+from boostrank.reporting.sections.calibration import SPEC, calibration
 from tests.model.test_calibration import PARAMS, made
 from tests.report.studies import study, words_of
 

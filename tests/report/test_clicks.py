@@ -18,8 +18,8 @@ from boostrank.core.errors import DataError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report import Report, report
-from boostrank.report.sections.clicks import ClickData, click_data, curve_chart, learnt_from
+from boostrank.reporting import Report, report
+from boostrank.reporting.sections.clicks import ClickData, click_data, curve_chart, learnt_from
 from tests.report.studies import study, words_of
 
 for _module in ("pandas", "altair", "vl_convert"):

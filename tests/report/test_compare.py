@@ -17,8 +17,8 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, evaluate, paired_difference
-from boostrank.report.comparison import Comparison, compare
-from boostrank.report.rank_changes import RankChange, churn, costliest_inversion
+from boostrank.reporting.comparison import Comparison, compare
+from boostrank.reporting.rank_changes import RankChange, churn, costliest_inversion
 from tests.reference._scipy_seed import seeded
 
 FAST = {"num_threads": 1, "verbose": -1, "min_data_in_leaf": 5, "num_leaves": 7}

@@ -17,8 +17,8 @@ import pytest
 import boostrank
 from boostrank.core.errors import MissingDependency
 from boostrank.data.dataset import RankingDataset
-from boostrank.report.comparison import Comparison, compare
-from boostrank.report.rank_changes import Ranker
+from boostrank.reporting.comparison import Comparison, compare
+from boostrank.reporting.rank_changes import Ranker
 
 EVIL = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
 VOID = {"meta"}

@@ -10,7 +10,7 @@ import pytest
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
-from boostrank.report import why
+from boostrank.reporting import why
 
 from .test_why import QUERIES, SIZE, model_of, world
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from boostrank.core.errors import ParameterError
-from boostrank.report.comparison import Condition
+from boostrank.reporting.comparison import Condition
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,12 @@ import pytest
 from markupsafe import Markup
 
 from boostrank.core.errors import DataWarning, MissingDependency, TrainingError
-from boostrank.report import charts
-from boostrank.report.charts import COLOURS, Chart, need_report_extra, theme, vega_script
-from boostrank.report.html import Cell, Column, Table, data_text, environment, fixed
-from boostrank.report.page import Report
-from boostrank.report.section import PageSection, page
-from boostrank.report.sections.importance import SPEC, Effect, Importance
+from boostrank.reporting import charts
+from boostrank.reporting.charts import COLOURS, Chart, need_report_extra, theme, vega_script
+from boostrank.reporting.html import Cell, Column, Table, data_text, environment, fixed
+from boostrank.reporting.page import Report
+from boostrank.reporting.section import PageSection, page
+from boostrank.reporting.sections.importance import SPEC, Effect, Importance
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -153,7 +153,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_text_and_marks_are_told_from_their_ground_in_both_themes() -> None:
-    style = files("boostrank.report").joinpath("templates", "style.css").read_text("utf-8")
+    style = files("boostrank.reporting").joinpath("templates", "style.css").read_text("utf-8")
     pairs = {name: both for name, *both in re.findall(r"--(\w+): light-dark\((#\w{6}), (#\w{6})\)", style)}
     assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
     for side in (0, 1):

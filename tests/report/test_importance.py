@@ -24,10 +24,10 @@ from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import Walker
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report import Importance, importance
-from boostrank.report.permutation import Losses, Unit, measure_losses, p_of_means
-from boostrank.report.scoring import Engine
-from boostrank.report.segments import holm
+from boostrank.reporting import Importance, importance
+from boostrank.reporting.permutation import Losses, Unit, measure_losses, p_of_means
+from boostrank.reporting.scoring import Engine
+from boostrank.reporting.segments import holm
 
 NDCG = Metric.parse("ndcg@10")
 PARAMS = {"objective": "lambdarank", "verbose": -1, "num_threads": 1, "deterministic": True}
@@ -317,7 +317,7 @@ def test_other_features_and_labels_without_relevance_are_refused(small: Any) -> 
 
 
 def test_it_is_where_the_package_says() -> None:
-    assert callable(boostrank.report.importance)
+    assert callable(boostrank.reporting.importance)
 
 
 def test_useful_and_harmful_are_significant_over_all_features() -> None:

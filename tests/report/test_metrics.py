@@ -13,7 +13,7 @@ from boostrank.core.conventions import PRESETS, Conventions
 from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.metric import evaluate
-from boostrank.report.conventions import LIBRARIES, STEPS, Explanation, explain_conventions, tied_documents
+from boostrank.reporting.conventions import LIBRARIES, STEPS, Explanation, explain_conventions, tied_documents
 from tests.metrics.golden.make import inputs
 
 DRAWN = inputs()

@@ -10,7 +10,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import evaluate
-from boostrank.report.noise import (
+from boostrank.reporting.noise import (
     SOURCES,
     NoiseReport,
     measure_noise,

@@ -14,7 +14,7 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions, MetricResult, evaluate
-from boostrank.report.pareto_front import Mix, ParetoFront, _dominated, gain_text, mixed
+from boostrank.reporting.pareto_front import Mix, ParetoFront, _dominated, gain_text, mixed
 
 QUICK: dict[str, Any] = {"objective": "lambdarank", "num_leaves": 5, "verbosity": -1, "num_threads": 1, "seed": 3}
 

@@ -15,7 +15,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import evaluate
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.sections.queries import SPEC, QueryValues, query_values
+from boostrank.reporting.sections.queries import SPEC, QueryValues, query_values
 from tests.model.real_models import lightgbm_models
 from tests.report.studies import study, words_of
 

@@ -9,7 +9,7 @@ from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
-from boostrank.report.sections.ranking import SPEC, Ranking, ranking
+from boostrank.reporting.sections.ranking import SPEC, Ranking, ranking
 from tests.report.studies import study, words_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import spearmanr
 
-from boostrank.report.permutation import clusters_of, rank_correlation, within_query_ranks
+from boostrank.reporting.permutation import clusters_of, rank_correlation, within_query_ranks
 
 
 def test_of_one_query_it_is_spearmans() -> None:

@@ -21,8 +21,8 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.data.text.writer import write_libsvm
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report import Report, report, sections
-from boostrank.report.sections import SECTIONS, section_names
+from boostrank.reporting import Report, report, sections
+from boostrank.reporting.sections import SECTIONS, section_names
 
 QUICK = ("verdict", "learning", "queries")
 
@@ -99,13 +99,13 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
     def refuse(*_: Any, **__: Any) -> Any:
         raise ModelError("the trees are away")
 
-    monkeypatch.setattr("boostrank.report.sections.learning.walker_of", refuse)
+    monkeypatch.setattr("boostrank.reporting.sections.learning.walker_of", refuse)
     told = report(model, data, only=QUICK, threads=1)
     assert told.missing == {"learning": "the trees are away"}
     assert told.verdict is not None
     assert "Not available: the trees are away." in told.to_html()
     assert told.to_dict()["learning"] is None
-    monkeypatch.setattr("boostrank.report.section.BoundMetrics", refuse)
+    monkeypatch.setattr("boostrank.reporting.section.BoundMetrics", refuse)
     with pytest.raises(ModelError, match="the trees are away"):
         report(model, data, only=QUICK, threads=1)
 
@@ -160,9 +160,9 @@ HALVES = '''
 
 from dataclasses import dataclass
 
-from boostrank.report.html import Column, Table
-from boostrank.report.result import Result
-from boostrank.report.section import Section
+from boostrank.reporting.html import Column, Table
+from boostrank.reporting.result import Result
+from boostrank.reporting.section import Section
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     SECTIONS.__dict__.pop("_found", None)
     yield tmp_path
     SECTIONS.__dict__.pop("_found", None)
-    sys.modules.pop("boostrank.report.sections.halves", None)
+    sys.modules.pop("boostrank.reporting.sections.halves", None)
 
 
 def test_a_new_section_is_one_new_file(model: RankingModel, data: RankingDataset, halves: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_new_section_is_one_new_file(model: RankingModel, data: RankingDataset
 
 def test_the_command_line_offers_a_new_section(halves: Path) -> None:
     code = (
-        "import sys, boostrank.report.sections as sections\n"
+        "import sys, boostrank.reporting.sections as sections\n"
         f"sections.__path__.append({str(halves)!r})\n"
         "from boostrank.cli import main\n"
         "main(['report', '--help'])"

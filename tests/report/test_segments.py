@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError
 from boostrank.core.queries import QueryIndex
-from boostrank.report.segments import NO_SEGMENT, by_best_label, by_length, by_table, holm, read_segments
+from boostrank.reporting.segments import NO_SEGMENT, by_best_label, by_length, by_table, holm, read_segments
 
 
 def told(cut: object) -> list[str]:

@@ -23,10 +23,10 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.section import page
-from boostrank.report.sections.importance import importance
-from boostrank.report.sections.shapes import SPEC, AleCurve, Shapes, accumulated_local_effects
-from boostrank.report.sections.shapes import shapes as shapes_of
+from boostrank.reporting.section import page
+from boostrank.reporting.sections.importance import importance
+from boostrank.reporting.sections.shapes import SPEC, AleCurve, Shapes, accumulated_local_effects
+from boostrank.reporting.sections.shapes import shapes as shapes_of
 from tests.report.studies import study, words_of
 
 QUERIES, SIZE = 60, 10

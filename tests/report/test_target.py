@@ -9,7 +9,7 @@ from boostrank.core.conventions import PRESETS
 from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.metric import evaluate
-from boostrank.report.conventions import find_conventions
+from boostrank.reporting.conventions import find_conventions
 from tests.report.test_metrics import LABELS, QUERIES, SCORES
 
 

@@ -16,10 +16,10 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import BoundMetrics, Metric, evaluate, paired_difference
-from boostrank.report.conventions import explain_conventions
-from boostrank.report.sections import METRICS
-from boostrank.report.sections.verdict import MODEL, SPEC, START, Ranking, Standing, Verdict, single_feature
-from boostrank.report.sections.verdict import verdict as verdict_of
+from boostrank.reporting.conventions import explain_conventions
+from boostrank.reporting.sections import METRICS
+from boostrank.reporting.sections.verdict import MODEL, SPEC, START, Ranking, Standing, Verdict, single_feature
+from boostrank.reporting.sections.verdict import verdict as verdict_of
 from tests.report.studies import study
 
 
@@ -185,7 +185,7 @@ def test_what_is_missing_comes_last_and_infinity_first_in_either_direction(sign:
 
 def test_many_values_are_sampled_to_choose_by_but_every_query_is_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
     data = drawn(300, 4, 2, useful=1)
-    monkeypatch.setattr("boostrank.report.sections.verdict._VALUES_TO_CHOOSE_BY", 4 * 100)
+    monkeypatch.setattr("boostrank.reporting.sections.verdict._VALUES_TO_CHOOSE_BY", 4 * 100)
     chosen = single_feature(study(data, "ndcg@5"))
     assert chosen is not None
     np.testing.assert_array_equal(chosen.scores, data.features[:, 0].astype(float))

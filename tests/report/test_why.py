@@ -24,8 +24,8 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report import Why, why
-from boostrank.report.explanation import Counterfactual, FeatureValues
+from boostrank.reporting import Why, why
+from boostrank.reporting.explanation import Counterfactual, FeatureValues
 
 QUERIES, SIZE = 40, 8
 
@@ -394,7 +394,7 @@ def test_what_is_found_can_be_taken_out() -> None:
     assert [f["feature"] for f in plain["features"]] == frame["feature"].tolist()
     with pytest.raises(ParameterError, match=r"other.*changes, features"):
         told.to_frame("other")
-    assert callable(boostrank.report.why)
+    assert callable(boostrank.reporting.why)
 
 
 def test_the_page_escapes_what_comes_from_files_and_holds_both_documents() -> None:

@@ -16,7 +16,7 @@ from boostrank.data.arrays import default_feature_names
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel, find_model
 from boostrank.model.scores import as_scores
-from boostrank.report.documents import shown_name
+from boostrank.reporting.documents import shown_name
 
 # Default feature names of LightGBM.
 _UNNAMED = re.compile(r"Column_\d+")

@@ -29,10 +29,10 @@ from boostrank.fit.params import headline
 from boostrank.kernels.forest import Walker
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record
-from boostrank.report.charts import theme, vega_script
-from boostrank.report.html import Table, block
-from boostrank.report.scoring import Progress, over_blocks, silent, start_alone
-from boostrank.report.segments import NEGLIGIBLE
+from boostrank.reporting.charts import theme, vega_script
+from boostrank.reporting.html import Table, block
+from boostrank.reporting.scoring import Progress, over_blocks, silent, start_alone
+from boostrank.reporting.segments import NEGLIGIBLE
 
 _GENERATOR, _HEAD = "boostrank", 2000
 # Runs before the first paint, so that rows hidden by the script never flash.
@@ -89,12 +89,25 @@ class Context:
         self.progress = cast("Progress | None", self.progress) or silent
         self.metrics = Metric.all_of(self.metrics)
         self.conventions = Conventions.of(self.conventions)
-        first = headline([name for metric in self.metrics for name in metric.names])
+        first: str | None = headline([name for metric in self.metrics for name in metric.names])
         if first is None:
             raise ParameterError("metrics is empty; pass a metric, such as ndcg@10")
         self.metric = first
         if self.documents is not None and self.documents < 0:
             raise ParameterError(f"documents must be at least 0, but got {self.documents}")
+
+    @cached_property
+    def main(self) -> Metric:
+        """The metric called `metric`.
+
+        Raises:
+            ParameterError: smaller values of a metric are better.
+        """
+        for metric in self.metrics:
+            if not metric.higher_is_better:
+                raise ParameterError(f"metric {metric}: higher values must be better here; return the negative value")
+        first = self.metrics[0]
+        return first if first.function is not None else Metric.parse(self.metric)
 
     @cached_property
     def rules(self) -> Conventions:
@@ -184,7 +197,7 @@ class PageSection:
 
 @dataclass(frozen=True)
 class Section:
-    """The declaration of a section. Each module in `boostrank.report.sections` declares one as `SPEC`.
+    """The declaration of a section. Each module in `boostrank.reporting.sections` declares one as `SPEC`.
 
     The template `templates/NAME.html` has a block `body` and may have a block `brief` with one or two sentences for the
     top of the page. Its variables are the result, `found`, and the values of `parts`. `draw(chart, title, about)` and
@@ -193,8 +206,8 @@ class Section:
 
     Args:
         name: name of the module, of the result in `Report`, and on the command line.
-        run: function that returns the analysis, a `boostrank.report.result.Result`. A BoostrankError replaces the
-            section.
+        run: function that returns the analysis, a `boostrank.reporting.result.Result`. A
+            BoostrankError replaces the section.
         parts: function that returns the variables of the template.
         place: position on the page, in ascending order.
         after: sections to run earlier, if they are requested. Their results are in the context.
@@ -285,4 +298,4 @@ def page_beside(model: str) -> str:
 
 @cache
 def _own(name: str) -> str:
-    return files("boostrank.report").joinpath("templates", name).read_text("utf-8")
+    return files("boostrank.reporting").joinpath("templates", name).read_text("utf-8")

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from boostrank.core.errors import DataError
-from boostrank.report.charts import COLOURS, Chart, alt, lines, ranges, tooltips, whole
-from boostrank.report.result import Columns, Result, joined, pandas
-from boostrank.report.scoring import START
-from boostrank.report.section import Context, Section
-from boostrank.report.sections.verdict import MODEL, RANDOM
-from boostrank.report.segments import TIE, means_over_queries
+from boostrank.reporting.charts import COLOURS, Chart, alt, lines, ranges, tooltips, whole
+from boostrank.reporting.result import Columns, Result, joined, pandas
+from boostrank.reporting.scoring import START
+from boostrank.reporting.section import Context, Section
+from boostrank.reporting.sections.verdict import MODEL, RANDOM
+from boostrank.reporting.segments import TIE, means_over_queries
 
 _DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
 # Labels with more distinct values are not grades.
@@ -53,7 +53,7 @@ def ranking(c: Context) -> Ranking:
     if c.previous is not None:
         against, before = c.previous
         named[against] = np.asarray(before, np.float64)
-        new, old = (c.bound([c.metric]).per_query(scores)[c.metric] for scores in (c.scores, named[against]))
+        new, old = (c.bound([c.main]).per_query(scores)[c.metric] for scores in (c.scores, named[against]))
         counted = ~np.isnan(new)
         old_and_new = {"qid": queries.qid[counted], "old": old[counted], "new": new[counted]}
     if cut:

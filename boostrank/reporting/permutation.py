@@ -21,7 +21,7 @@ from boostrank.data.rows import DenseRows
 from boostrank.kernels.forest import permute_within
 from boostrank.kernels.primitives import round_seed
 from boostrank.metric import BoundMetrics, Metric
-from boostrank.report.scoring import DocumentProgress, Scorer, in_batches, metrics_of_block, over_blocks
+from boostrank.reporting.scoring import DocumentProgress, Scorer, in_batches, metrics_of_block, over_blocks
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,24 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from operator import ge, gt, le, lt
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
+from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, paired_difference
+from boostrank.core.text import count_of
 from boostrank.core.types import Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
-from boostrank.metric import Conventions, Metric
+from boostrank.metric import Conventions, Metric, Metrics
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.charts import COLOURS, Chart, alt, histogram, need_report_extra
-from boostrank.report.documents import shown_value
-from boostrank.report.html import block
-from boostrank.report.rank_changes import (
+from boostrank.reporting.charts import COLOURS, Chart, alt, histogram, need_report_extra
+from boostrank.reporting.documents import shown_value
+from boostrank.reporting.html import block
+from boostrank.reporting.rank_changes import (
     Churn,
     Inversion,
     RankChange,
@@ -31,19 +33,25 @@ from boostrank.report.rank_changes import (
     explain,
     rank_changes_in,
 )
-from boostrank.report.result import Result, columns_of, pandas, plain
-from boostrank.report.section import Context, page_of
-from boostrank.report.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
+from boostrank.reporting.result import Result, columns_of, pandas, plain
+from boostrank.reporting.section import Context, page_of
+from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
 
 _ALPHA = 0.05
 _BINS = 40
-GRAMMAR = "METRIC < NUMBER [at p<ALPHA] [in any]"
+GRAMMAR = "METRIC < NUMBER [at p<ALPHA] [in any], or low(METRIC) < NUMBER [in any] for an end of the interval"
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
 _CONDITION = re.compile(
-    rf"\s*([^\s<>=]+)\s*([<>]=?)\s*({_NUMBER})(?:\s+at\s+p\s*<\s*({_NUMBER}))?(\s+in\s+any)?\s*", re.IGNORECASE
+    rf"\s*(?:(low|high)\s*\(\s*([^\s<>=()]+)\s*\)|([^\s<>=()]+))\s*([<>]=?)\s*({_NUMBER})"
+    rf"(?:\s+at\s+p\s*<\s*({_NUMBER}))?(\s+in\s+any)?\s*",
+    re.IGNORECASE,
 )
+
+
+OneOrMore: TypeAlias = RankingModel | Ranker | npt.ArrayLike | Sequence[RankingModel | Ranker | npt.ArrayLike]
+"""A ranker, or several trainings of it."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +62,16 @@ class Difference:
         kind: segmentation criterion, such as "list length", or "all" for all queries.
         old, new: mean metric of each ranker, weighted by the query weights.
         mean: weighted mean of new minus old.
-        low, high: 95% bootstrap interval of `mean` over queries, or NaN in a segment with fewer than 20 queries.
-        p: two-sided p-value from Fisher's paired randomisation test, which is exact for few queries.
+        low, high: 95% bootstrap interval of `mean` over queries, or NaN in a segment with fewer
+            than 20 queries. With several models of a ranker, also over the luck of training, see
+            `core.resampling.crossed_difference`.
+        p: two-sided p-value from Fisher's paired randomisation test, which is exact for few
+            queries. With several models of a ranker, Student's.
         better, same, worse: unweighted numbers of queries. Differences up to 1e-12 are treated as ties.
-        matters: difference that two trainings can show by chance, or 0 if it was not measured.
+        matters: difference that two trainings can show by chance, or NaN if it was not measured.
+        luck: standard error of `mean` by the luck of training, or NaN with one model of each
+            ranker.
+        higher_is_better: whether larger values of the metric are better.
         p_holm: p-value adjusted by Holm's method over all segments in which this metric changed for some query; 1 in
             other segments, and NaN over all queries.
     """
@@ -75,8 +89,10 @@ class Difference:
     better: int
     same: int
     worse: int
-    matters: float = 0.0
-    p_holm: float = field(default=math.nan, compare=False)  # NaN is not equal to itself
+    matters: float = field(default=math.nan, compare=False)  # NaN is not equal to itself
+    luck: float = field(default=math.nan, compare=False)
+    higher_is_better: bool = True
+    p_holm: float = field(default=math.nan, compare=False)
 
     @property
     def by_luck(self) -> bool:
@@ -85,7 +101,9 @@ class Difference:
 
     def look(self, p: float) -> str:
         """Return "better" or "worse" if the difference exceeds chance and training noise, otherwise ""."""
-        return "" if p >= _ALPHA or not self.mean or self.by_luck else "better" if self.mean > 0.0 else "worse"
+        if p >= _ALPHA or not self.mean or self.by_luck:
+            return ""
+        return "better" if (self.mean > 0.0) == self.higher_is_better else "worse"
 
 
 @dataclass(frozen=True)
@@ -113,6 +131,8 @@ class Condition:
 
     Args:
         metric: metric whose mean difference, new minus old, is tested.
+        end: "low" or "high" to test an end of the 95% interval instead, which is not adjusted for
+            several segments.
         operator: <, <=, > or >=.
         bound: threshold for the difference.
         alpha: upper bound on the p-value, or None to ignore the p-value.
@@ -124,31 +144,45 @@ class Condition:
     bound: float
     alpha: float | None = None
     anywhere: bool = False
+    end: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> Condition:
-        """Parse a condition, METRIC OP NUMBER [at p<ALPHA] [in any]."""
+    def parse(cls, text: str, functions: Iterable[str] = ()) -> Condition:
+        """Parse a condition, METRIC OP NUMBER [at p<ALPHA] [in any] or low(METRIC) OP NUMBER [in any].
+
+        Args:
+            functions: names of further metrics, which are functions.
+        """
         found = _CONDITION.fullmatch(text)
         if found is None:
-            raise ParameterError(f"condition {text!r}: the form must be {GRAMMAR}, such as ndcg@10 < -0.002 at p<0.05")
-        name, sign, bound, p, anywhere = found.groups()
+            words = f"condition {text!r}: the form must be {GRAMMAR}, such as 'ndcg@10 < -0.002 at p<0.05'"
+            raise ParameterError(words)
+        end, of_end, whole, sign, bound, p, anywhere = found.groups()
+        name = of_end or whole
         try:
-            (metric,) = Metric.parse(name).names
+            (metric,) = (name,) if name in functions else Metric.parse(name).names
         except ValueError as error:
             reason = error if isinstance(error, ParameterError) else "it must name one metric with one cut-off"
             raise ParameterError(f"condition {text!r}: {reason}") from None
         alpha = None if p is None else float(p)
         if alpha is not None and not 0.0 < alpha < 1.0:
             raise ParameterError(f"condition {text!r}: the p-value must be between 0 and 1, but got {alpha:g}")
-        return cls(metric, sign, float(bound), alpha, anywhere is not None)
+        if end and alpha is not None:
+            raise ParameterError(f"condition {text!r}: an end of the interval takes no p; the form is {GRAMMAR}")
+        return cls(metric, sign, float(bound), alpha, anywhere is not None, (end or "").lower())
 
     def __str__(self) -> str:
         at = "" if self.alpha is None else f" at p<{self.alpha:g}"
-        return f"{self.metric} {self.operator} {self.bound:g}{at}{' in any' if self.anywhere else ''}"
+        what = f"{self.end}({self.metric})" if self.end else self.metric
+        return f"{what} {self.operator} {self.bound:g}{at}{' in any' if self.anywhere else ''}"
 
-    def holds(self, difference: float, p: float) -> bool:
-        """Return whether the condition is met by a mean difference and its p-value."""
-        return _OPERATORS[self.operator](difference, self.bound) and (self.alpha is None or p < self.alpha)
+    def value(self, difference: Difference) -> float:
+        """Return the mean difference or the end of its interval, or NaN if it has no interval."""
+        return float(getattr(difference, self.end or "mean"))
+
+    def holds(self, value: float, p: float) -> bool:
+        """Return whether the condition is met by a difference, or an end of its interval, and its p-value."""
+        return _OPERATORS[self.operator](value, self.bound) and (self.alpha is None or p < self.alpha)
 
 
 @dataclass(frozen=True)
@@ -174,7 +208,9 @@ class Comparison(Result):
         segments: differences in each metric and each non-empty segment.
         churn: changes at the top of the lists.
         regressions: queries with the largest losses, worst first.
-        per_query: old and new values by metric, float64[Q, 2], with NaN for excluded queries.
+        per_query: old and new values by metric, float64[Q, 2], with NaN for excluded queries. They
+            are means over several models of a ranker.
+        models: the mean of each metric for each model, as {metric: {"old": [...], "new": [...]}}.
         of_segment: each query's segment by kind, [Q].
     """
 
@@ -189,12 +225,29 @@ class Comparison(Result):
     qids: npt.NDArray[Any]
     per_query: Mapping[str, Float64Array]
     of_segment: Mapping[str, npt.NDArray[Any]]
+    models: Mapping[str, Mapping[str, list[float]]]
     notes: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:
         """Whether any condition holds."""
         return any(outcome.holds for outcome in self.outcomes)
+
+    def luck_words(self, metric: str) -> str:
+        """Say what the interval of a metric is over, and how far the models of a ranker differ."""
+        d, parts = self.metrics[metric], []
+        for side, values in self.models[metric].items():
+            if len(values) > 1:
+                ends = f"{min(values):.4f} to {max(values):.4f}"
+                parts.append(f"{len(values)} {side} models give {ends} (sd {np.std(values, ddof=1):.4f})")
+        if parts:
+            words = f"intervals and p include the luck of training, with a standard error of {d.luck:.4f}"
+            return f"{metric}: {' and '.join(parts)}; {words}"
+        words = "intervals are over queries only; several models, trained with other seeds, add the luck of training"
+        if math.isnan(d.matters):
+            return words
+        chance = ", which explains this difference" if d.by_luck else ""
+        return f"{words}; {metric} of two trainings may differ by {d.matters:.4f} by chance{chance}"
 
     TABLES: ClassVar = {
         "differences": lambda self: columns_of((*self.metrics.values(), *self.segments), *Difference.__annotations__),
@@ -239,10 +292,10 @@ class Comparison(Result):
 
 @takes_dataset
 def compare(
-    old: RankingModel | Ranker | npt.ArrayLike,
-    new: RankingModel | Ranker | npt.ArrayLike,
+    old: OneOrMore,
+    new: OneOrMore,
     data: RankingDataset,
-    metrics: Metric | str | Iterable[Metric | str] = "ndcg@10",
+    metrics: Metrics = "ndcg@10",
     *,
     fail_if: str | Iterable[str | Condition] = (),
     top: int = 10,
@@ -255,12 +308,17 @@ def compare(
 
     Args:
         old, new: models, boosters or fitted rankers of LightGBM or XGBoost, their files, or scores, float[N] in input
-            order.
-        metrics: one or more metrics. The first one determines the regressions.
-        fail_if: conditions, METRIC < NUMBER [at p<ALPHA] [in any], or `Condition`. Their metrics are measured too.
+            order. A list has several trainings of one ranker, such as with other seeds: intervals
+            and p-values then include the luck of training.
+        metrics: one or more metrics, or functions (see `Metric`). The first one determines the
+            regressions.
+        fail_if: conditions, METRIC < NUMBER [at p<ALPHA] [in any], low(METRIC) < NUMBER [in any]
+            for an end of the interval (non-inferiority), or `Condition`. Their metrics are measured
+            too.
         top: number of top documents whose changes are counted and listed.
         worst: maximum number of regressions.
-        options: fields of `boostrank.report.section.Context`: conventions, segments, matters, seed, threads.
+        options: fields of `boostrank.reporting.section.Context`: conventions, segments, matters,
+            seed, threads.
 
     Raises:
         ParameterError: an unknown metric or convention, or a malformed condition.
@@ -270,34 +328,47 @@ def compare(
     # Measure the requested metrics, then those of the conditions.
     context = Context(None, data, metrics, **options)
     listed = [fail_if] if isinstance(fail_if, str) else fail_if
-    conditions = [one if isinstance(one, Condition) else Condition.parse(one) for one in listed]
     have = {name for metric in context.metrics for name in metric.names}
+    conditions = [one if isinstance(one, Condition) else Condition.parse(one, have) for one in listed]
     extra = dict.fromkeys(c.metric for c in conditions if c.metric not in have)
     if top < 1:
         raise ParameterError(f"top must be at least 1, but got {top}")
     bound = context.bound([*context.metrics, *map(Metric.parse, extra)])
     check_in_step(old=old, new=new)
     # Compute the values of each query, the overall differences, and the differences by segment.
-    first, second = (Ranker.of(one, name, data, context.threads) for one, name in ((old, "old"), (new, "new")))
-    before, after = bound.per_query(first.scores), bound.per_query(second.scores)
-    per_query = {name: np.column_stack([before[name], after[name]]) for name in bound.names}
+    rankers = {"old": _trainings(old, "old", context), "new": _trainings(new, "new", context)}
+    first, second = (side[0] for side in rankers.values())
+    of_models = {which: [bound.per_query(training.scores) for training in side] for which, side in rankers.items()}
     cuts = segmentations(context.segments, data.labels, data.queries)
-    luck = context.matters or {}
-    measured, in_segments = {}, []
-    for name, values in per_query.items():
-        measured[name] = _difference(name, values, data.queries.weights, context.seed, luck.get(name, 0.0))
-        in_segments += _in_segments(measured[name], values, cuts, data, context.seed)
+    matters, weights = context.matters or {}, data.queries.each_weight
+    measured, in_segments, per_query, models = {}, [], {}, {}
+    for name, metric in {name: m for m in bound.metrics for name in m.names}.items():
+        sides = [np.column_stack([values[name] for values in side]) for side in of_models.values()]
+        # A function may leave out other queries each time.
+        counted = ~np.isnan(np.column_stack(sides).sum(axis=1))
+        if not counted.any():
+            raise DataError(f"metric {name}: no query counts for both rankers")
+        per_query[name] = np.where(counted[:, None], np.column_stack([side.mean(axis=1) for side in sides]), np.nan)
+        means = [np.average(side[counted], axis=0, weights=weights[counted]).tolist() for side in sides]
+        models[name] = dict(zip(of_models, means, strict=True))
+        how = {"matters": matters.get(name, math.nan), "higher_is_better": metric.higher_is_better}
+        measured[name] = _difference(name, sides, counted, data.queries.weights, context.seed, **how)
+        in_segments += _in_segments(measured[name], sides, counted, cuts, data, context.seed)
     # Find the queries that lost most of the first metric, and their costliest inversions.
     ranks = data.queries.ranks(first.scores), data.queries.ranks(second.scores)
     of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
-    grades = bound.metrics[0].spec.grades(data.labels, bound.conventions)
-    name = bound.names[0]
+    top_metric, name = bound.metrics[0], bound.names[0]
+    grades = data.labels if top_metric.function else top_metric.spec.grades(data.labels, bound.conventions)
     change = np.nan_to_num(per_query[name][:, 1] - per_query[name][:, 0], nan=0.0)
+    change = change if top_metric.higher_is_better else -change
     lost = [q for q in np.argsort(change, kind="stable")[:worst].tolist() if change[q] < -TIE]
     moves = [rank_changes_in(q, *ranks, data, top) for q in lost]
     pairs = [costliest_inversion(m, grades) for m in moves]
     swaps, notes = explain([p for p in pairs if p is not None], data.queries, (first, second))
     rest = iter(swaps)
+    if any(len(side) > 1 for side in rankers.values()):
+        notes = [*notes, "changes of ranks are those of the first model of each ranker"]
+    notes = [*notes, *_untested(conditions, in_segments)]
     regressions = tuple(
         Regression(
             qid=data.queries.shown(q),
@@ -310,8 +381,8 @@ def compare(
         for q, changes, pair in zip(lost, moves, pairs, strict=True)
     )
     return Comparison(
-        old=first.name,
-        new=second.name,
+        old=_called(rankers["old"]),
+        new=_called(rankers["new"]),
         metrics=measured,
         segments=tuple(in_segments),
         churn=churn(*ranks, data.queries, top),
@@ -321,36 +392,59 @@ def compare(
         qids=data.queries.qid,
         per_query=per_query,
         of_segment=of_segment,
+        models=models,
         notes=tuple(notes),
     )
 
 
+def _trainings(ranker: Any, name: str, context: Context) -> list[Ranker]:
+    """Return the trainings of a ranker, which are the items of a list unless it has scores."""
+    if not isinstance(ranker, list | tuple) or not ranker or isinstance(ranker[0], Real):
+        return [Ranker.of(ranker, name, context.data, context.threads)]
+    return [Ranker.of(model, f"{name} {i}", context.data, context.threads) for i, model in enumerate(ranker, 1)]
+
+
+def _called(trainings: Sequence[Ranker]) -> str:
+    more = len(trainings) - 1
+    return trainings[0].name + (f" and {count_of(more, 'more model')}" if more else "")
+
+
 def _difference(
-    metric: str, values: Float64Array, weights: Float64Array | None, seed: int, matters: float
-) -> Difference:
-    """Return the difference over the included queries. At least one query must be included."""
-    found = paired_difference(values[:, 1], values[:, 0], weights=weights, resamples=PAIRED_RESAMPLES, seed=seed)
-    counted = ~np.isnan(values[:, 0])
-    old, new = values[counted].T
-    before, after = (float(np.average(v, weights=None if weights is None else weights[counted])) for v in (old, new))
-    better, worse = (int(np.count_nonzero(sign * (new - old) > TIE)) for sign in (1, -1))
-    counts = better, old.size - better - worse, worse
-    means = before, after, found.mean, found.low, found.high, found.p
-    return Difference("all", "all", metric, found.queries, *means, *counts, matters)
+    metric: str, sides: Sequence[Float64Array], counted: npt.NDArray[np.bool_], weights: Float64Array | None,
+    seed: int, **more: Any,
+) -> Difference:  # fmt: skip
+    """Return the difference over the included queries. At least one query must be included.
+
+    Args:
+        sides: values of the models of the old and of the new ranker, float64[Q, m].
+    """
+    before, after = (side[counted] for side in sides)
+    w = None if weights is None else weights[counted]
+    old, new = before.mean(axis=1), after.mean(axis=1)
+    if before.shape[1] == after.shape[1] == 1:
+        result = paired_difference(new, old, weights=w, resamples=PAIRED_RESAMPLES, seed=seed)
+    else:
+        result, more["luck"] = crossed_difference(after, before, weights=w)
+    sign = 1 if more["higher_is_better"] else -1
+    better, worse = (int(np.count_nonzero(way * sign * (new - old) > TIE)) for way in (1, -1))
+    counts = {"better": better, "same": old.size - better - worse, "worse": worse}
+    means = {side: float(np.average(values, weights=w)) for side, values in (("old", old), ("new", new))}
+    values: dict[str, Any] = vars(result) | means | counts | more
+    return Difference(kind="all", segment="all", metric=metric, **values)
 
 
 def _in_segments(
-    whole: Difference, values: Float64Array, cuts: Sequence[Segmentation], data: RankingDataset, seed: int
-) -> list[Difference]:
-    weights, counted = data.queries.weights, ~np.isnan(values[:, 0])
+    whole: Difference, sides: Sequence[Float64Array], counted: npt.NDArray[np.bool_], cuts: Sequence[Segmentation],
+    data: RankingDataset, seed: int,
+) -> list[Difference]:  # fmt: skip
+    weights, how = data.queries.weights, {"matters": whole.matters, "higher_is_better": whole.higher_is_better}
     found: list[Difference] = []
     for cut in cuts:
         for i, name in enumerate(cut.names):
             inside = counted & (cut.of_query == i)
             if inside.any():
-                part = None if weights is None else weights[inside]
                 all_in = np.array_equal(inside, counted)
-                difference = whole if all_in else _difference(whole.metric, values[inside], part, seed, whole.matters)
+                difference = whole if all_in else _difference(whole.metric, sides, inside, weights, seed, **how)
                 if difference.queries < FEWEST_FOR_INTERVAL:
                     difference = replace(difference, low=math.nan, high=math.nan)
                 found.append(replace(difference, kind=cut.kind, segment=name))
@@ -366,16 +460,28 @@ def _outcome(
 ) -> ConditionOutcome:
     whole = metrics[condition.metric]
     measured = [s for s in segments if s.metric == condition.metric] if condition.anywhere else [whole]
-    # Among n queries, no p is below 2 / 2^n, and none is below that of the resamples.
     most = max((one.queries for one in measured), default=0)
-    least = max(2.0 ** (1 - most), 1.0 / (PAIRED_RESAMPLES + 1))
-    if measured and condition.alpha is not None and condition.alpha <= least:
-        words = f"{most} queries give p of at least {least:.2g}, so '{condition}' can never hold"
-        raise DataError(f"{words}; use more queries or a larger p")
+    if measured and condition.alpha is not None and math.isnan(whole.luck):
+        # Among n queries, no p is below 2 / 2^n, and none is below that of the sign flips.
+        by_queries, by_flips = 2.0 ** (1 - most), 1.0 / (PAIRED_RESAMPLES + 1)
+        cause, remedy = f"{most} queries", "use more queries or a larger p"
+        if by_flips > by_queries:
+            cause, remedy = f"{PAIRED_RESAMPLES:,} random flips of signs", "use a larger p; more queries do not help"
+        least = max(by_queries, by_flips)
+        if condition.alpha <= least:
+            raise DataError(f"{cause} give p of at least {least:.2g}, so '{condition}' can never hold; {remedy}")
     if not condition.anywhere:
-        return ConditionOutcome(condition, condition.holds(whole.mean, whole.p))
-    where = tuple(f"{s.kind} {s.segment}" for s in measured if condition.holds(s.mean, s.p_holm))
+        return ConditionOutcome(condition, condition.holds(condition.value(whole), whole.p))
+    where = tuple(f"{s.kind} {s.segment}" for s in measured if condition.holds(condition.value(s), s.p_holm))
     return ConditionOutcome(condition, bool(where), where)
+
+
+def _untested(conditions: Sequence[Condition], segments: Sequence[Difference]) -> list[str]:
+    """Name the segments without an interval, to which conditions on its ends do not apply."""
+    tested = {condition.metric for condition in conditions if condition.end and condition.anywhere}
+    small = dict.fromkeys(f"{s.kind} {s.segment}" for s in segments if s.metric in tested and math.isnan(s.low))
+    words = f"not tested by an end of the interval, with fewer than {FEWEST_FOR_INTERVAL} queries"
+    return [f"{words}: {', '.join(small)}"] if small else []
 
 
 def _parts(found: Comparison, first: str) -> dict[str, Any]:
@@ -388,6 +494,8 @@ def _parts(found: Comparison, first: str) -> dict[str, Any]:
         "alpha": _ALPHA,
         "fewest": FEWEST_FOR_INTERVAL,
         "resamples": PAIRED_RESAMPLES,
+        "luck": list(dict.fromkeys(map(found.luck_words, found.metrics))),
+        "several": not math.isnan(found.metrics[first].luck),
         "limit_of": _limit,
         "changed": change.size,
         "histogram": _histogram(change, first) if change.size else None,

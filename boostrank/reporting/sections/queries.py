@@ -14,13 +14,13 @@ import numpy.typing as npt
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.metric import Metric
-from boostrank.report.charts import Chart, alt, histogram, ranges, tooltips
-from boostrank.report.documents import shown_name
-from boostrank.report.html import block
-from boostrank.report.result import Columns, Result, joined, pandas
-from boostrank.report.section import Context, Section
-from boostrank.report.segments import (
+from boostrank.metric import Metric, is_built_in
+from boostrank.reporting.charts import Chart, alt, histogram, ranges, tooltips
+from boostrank.reporting.documents import shown_name
+from boostrank.reporting.html import block
+from boostrank.reporting.result import Columns, Result, joined, pandas
+from boostrank.reporting.section import Context, Section
+from boostrank.reporting.segments import (
     FEWEST_FOR_INTERVAL,
     Segmentation,
     best_labels,
@@ -88,7 +88,7 @@ class QueryValues(Result):
 def query_values(c: Context, worst: int = 20) -> QueryValues:
     """Analyse the metric for each query."""
     data, name = c.data, c.metric
-    values = c.bound([name]).per_query(c.scores)[name]
+    values = c.bound([c.main]).per_query(c.scores)[name]
     cuts = segmentations(c.segments, data.labels, data.queries)
     of_part = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
     # Break ties by the best label, because failing on a very good document is worse.
@@ -174,14 +174,15 @@ def _parts(found: QueryValues) -> dict[str, Any]:
     parts = found.rows("parts")
     named = [[part for part in parts if part["kind"] == kind] for kind in dict.fromkeys(found.parts["kind"])]
     values = found.values[~np.isnan(found.values)]
-    counts, edges = np.histogram(values, bins=_BINS, range=(0.0, max(1.0, float(values.max()))))
+    limits = min(0.0, float(values.min())), max(1.0, float(values.max()))
+    counts, edges = np.histogram(values, bins=_BINS, range=limits)
     frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts})
     certain = [part for part in parts if not math.isnan(part["low"])]
     return {
         "values": values,
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=lambda part: part["mean"]) if len(certain) > 1 else None,
-        "perfect": Metric.parse(found.metric).spec.upper == 1.0,
+        "perfect": is_built_in(found.metric) and Metric.parse(found.metric).spec.upper == 1.0,
         "histogram": Chart("queries-values", frame, histogram(frame, found.metric, "queries", ".2f")),
         "kinds": [(n, _by_part(found.metric, n, i)) for i, n in enumerate(named, 1) if len(n) > 1],
         "most": _MOST_DRAWN,

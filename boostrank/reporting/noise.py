@@ -74,6 +74,10 @@ class NoiseReport:
     weights: Float64Array
     seconds: float
 
+    def __repr__(self) -> str:
+        bounds = ", ".join(f"{self.matters(name):.4f} in {name}" for name in self.first)
+        return f"NoiseReport(two trainings may differ by {bounds} by chance)"
+
     def spread(self, source: str, metric: str) -> Spread:
         """Return the spread of a metric over the runs of one source."""
         return spread_of(self.values[source][metric])
@@ -145,7 +149,7 @@ def measure_noise(
     plan = resolve(options, train_set, [("valid_0", valid_set.like(train_set))])
     if not plan.settings.metrics:
         raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")
-    valid, train_set, threads = plan.others[0], plan.train_set, plan.settings.threads
+    valid, train_set, threads = plan.valid[0][1], plan.train_set, plan.settings.threads
     metrics = BoundMetrics(plan.settings.metrics, valid.labels, valid.queries, plan.rules, threads)
     plan = plan if plan.settings.stopping_rounds else replace(plan, valid=())
     values: dict[str, dict[str, Float64Array]] = {}

@@ -9,15 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from boostrank.report.comparison import Comparison, compare
-    from boostrank.report.explanation import Why, why
-    from boostrank.report.noise import measure_noise
-    from boostrank.report.page import Report, report
-    from boostrank.report.pareto_front import ParetoFront, pareto
-    from boostrank.report.sections.importance import Importance, importance
+    from boostrank.reporting.comparison import Comparison, compare
+    from boostrank.reporting.evaluation import evaluate
+    from boostrank.reporting.explanation import Why, why
+    from boostrank.reporting.noise import measure_noise
+    from boostrank.reporting.page import Report, report
+    from boostrank.reporting.pareto_front import ParetoFront, pareto
+    from boostrank.reporting.sections.importance import Importance, importance
 
 _NAMES = {
     "comparison": "Comparison compare",
+    "evaluation": "evaluate",
     "explanation": "Why why",
     "noise": "measure_noise",
     "page": "Report report",
@@ -33,6 +35,7 @@ __all__ = [
     "Report",
     "Why",
     "compare",
+    "evaluate",
     "importance",
     "measure_noise",
     "pareto",

@@ -19,13 +19,13 @@ from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
-from boostrank.metric import BoundMetrics
-from boostrank.report.charts import COLOURS, Chart, alt, ranges, tooltips
-from boostrank.report.conventions import TieReport, tied_documents
-from boostrank.report.result import Result, columns_of, pandas
-from boostrank.report.scoring import START, over_blocks
-from boostrank.report.section import Context, Section
-from boostrank.report.segments import FEWEST_FOR_INTERVAL, NEGLIGIBLE, TIE, amount_with_interval, means_over_queries
+from boostrank.metric import BoundMetrics, Metric, is_built_in
+from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, tooltips
+from boostrank.reporting.conventions import TieReport, tied_documents
+from boostrank.reporting.result import Result, columns_of, pandas
+from boostrank.reporting.scoring import START, over_blocks
+from boostrank.reporting.section import Context, Section
+from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, NEGLIGIBLE, TIE, amount_with_interval, means_over_queries
 
 MODEL, SINGLE = "the model", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"
@@ -33,6 +33,8 @@ RANDOM, FILE_ORDER = "random order", "the order of the file"
 # Limit on the number of values from which one half chooses a feature (50 MB in float32, a few seconds).
 _VALUES_TO_CHOOSE_BY = 12_500_000
 _LARGEST = float(np.finfo(np.float32).max)
+# Number of random orders that are measured if a metric is a function.
+_ORDERS = 20
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class Verdict(Result):
         queries, documents: numbers of queries and documents in the data.
         empty: number of queries without a relevant document. The conventions determine whether they are included.
         matters: difference that exceeds training noise by metric, if it was measured.
+        meaning: what each metric measures, by its name without a cut-off.
     """
 
     metric: str
@@ -91,6 +94,7 @@ class Verdict(Result):
     empty: int
     notes: tuple[str, ...] = ()
     matters: Mapping[str, float] = field(default_factory=dict)
+    meaning: Mapping[str, str] = field(default_factory=dict)
 
     TABLES: ClassVar = {
         "verdict": lambda self: {
@@ -151,7 +155,7 @@ def lead_words(standing: Standing) -> tuple[str, str]:
 
 def verdict(c: Context) -> Verdict:
     """Measure a ranker and its baselines."""
-    data, rules, first = c.data, c.rules, c.metric
+    data, rules, first, main = c.data, c.rules, c.metric, c.main
     bound = c.bound(c.metrics)
     # Measure each baseline: the previous model, the linear start, the single feature, random order and file order.
     notes: list[str] = []
@@ -165,9 +169,7 @@ def verdict(c: Context) -> Verdict:
         notes.append("There is no single-feature baseline: too few queries are included to choose a feature on half.")
     else:
         rankings.append((SINGLE, chosen.words, bound.per_query(chosen.scores)))
-    # With equal scores, the mean over tied orders is the mean of a random order.
-    by_chance = c.bound(c.metrics, replace(rules, ties="expected")).per_query(np.zeros(data.n_documents))
-    rankings.append((RANDOM, "the exact mean over all orders of each list", by_chance))
+    rankings.append((RANDOM, *_by_chance(c)))
     place = np.arange(data.n_documents) - np.repeat(data.queries.ptr[:-1], data.queries.sizes)
     rankings.append((FILE_ORDER, "the rows of each query in file order", bound.per_query(-place.astype(float))))
     own = bound.per_query(c.scores)
@@ -178,9 +180,10 @@ def verdict(c: Context) -> Verdict:
 
     # Measure the effect of ties on the headline metric, and count the queries without a relevant document.
     where_relevant = replace(rules, ties="expected", empty="exclude", empty_of=(), single="count")
-    empty = c.bound([first], where_relevant, partial=True).per_query(c.scores)[first]
+    of_labels = main if main.function is None else Metric("precision")
+    (empty,) = c.bound([of_labels], where_relevant, partial=True).per_query(c.scores).values()
     tied = tied_documents(data.labels, c.scores, data.queries, score_type=rules.score_type)
-    ties = TieReport.of(data.n_documents, tied, rules, lambda of: c.bound([first], of).values(c.scores), first)
+    ties = TieReport.of(data.n_documents, tied, rules, lambda of: c.bound([main], of).values(c.scores), first)
     baselines = tuple(
         Ranking(name, about, standing) for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
     )
@@ -196,7 +199,20 @@ def verdict(c: Context) -> Verdict:
         empty=int(np.isnan(empty).sum()),
         notes=tuple(notes),
         matters=dict(c.matters or {}),
+        meaning={metric.name: metric.meaning for metric in c.metrics if metric.meaning},
     )
+
+
+def _by_chance(c: Context) -> tuple[str, dict[str, Float64Array]]:
+    """Return how a random order is measured, and its metrics, float64[Q]."""
+    bound, n = c.bound(c.metrics, replace(c.rules, ties="expected")), c.data.n_documents
+    if all(metric.function is None for metric in c.metrics):
+        # With equal scores, the mean over tied orders is the mean of a random order.
+        return "the exact mean over all orders of each list", bound.per_query(np.zeros(n))
+    rng = np.random.default_rng(c.seed)
+    draws = [bound.per_query(rng.random(n)) for _ in range(_ORDERS)]
+    means = {name: np.mean([values[name] for values in draws], axis=0) for name in bound.names}
+    return f"the mean over {_ORDERS} random orders of each list", means
 
 
 def _standings(
@@ -259,7 +275,7 @@ def single_feature(c: Context) -> SingleFeature | None:
         # Sample a fixed number of queries, because a fixed number of documents would favour short lists.
         held = int(data.queries.sizes[half].sum())
         some = np.sort(half[: max(1, half.size * most // held)] if held > most else half)
-        chosen = _choose(data.take(some), c.metric, c.rules, c.threads)
+        chosen = _choose(data.take(some), c.main, c.rules, c.threads)
         if chosen is None:
             return None
         choices.append(chosen)
@@ -275,7 +291,7 @@ def single_feature(c: Context) -> SingleFeature | None:
 
 
 def _choose(
-    data: RankingDataset, metric: str, conventions: Conventions, threads: int | None
+    data: RankingDataset, metric: Metric, conventions: Conventions, threads: int | None
 ) -> tuple[int, float] | None:
     """Return the column and the sign with the best metric, or None if all queries are excluded."""
     try:
@@ -287,7 +303,7 @@ def _choose(
     for column in range(data.n_features):
         values = dense_rows(features[:, [column]], 0, data.n_documents)[:, 0]
         for sign in (1.0, -1.0):
-            value = bound.values(_as_scores(values, sign))[metric]
+            value = bound.values(_as_scores(values, sign))[bound.names[0]]
             if value > best:
                 best, chosen = value, (column, sign)
     return chosen
@@ -307,6 +323,7 @@ def _parts(found: Verdict) -> dict[str, Any]:
         "start": START,
         "file_order": FILE_ORDER,
         "single": SINGLE,
+        "function": not is_built_in(found.metric),
         "stated": START if found.baseline(START) else RANDOM,
         "chart": _chart(found),
     }

@@ -26,10 +26,10 @@ from boostrank.fit.run import run
 from boostrank.fit.train import resolve
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
 from boostrank.options import KEYWORDS, TrainOptions, takes_options
-from boostrank.report.charts import COLOURS, Chart, alt, need_report_extra, tooltips
-from boostrank.report.html import fixed
-from boostrank.report.result import Columns, Result, columns_of
-from boostrank.report.section import page_of
+from boostrank.reporting.charts import COLOURS, Chart, alt, need_report_extra, tooltips
+from boostrank.reporting.html import fixed
+from boostrank.reporting.result import Columns, Result, columns_of
+from boostrank.reporting.section import page_of
 
 MIXES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 FOLDS = 5

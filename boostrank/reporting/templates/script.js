@@ -263,6 +263,12 @@
       });
       tools.append(button);
     }
+    const hint = make("p", { className: "faint hint", textContent: "Scroll the table sideways for more columns →" });
+    const scroller = box.querySelector(".scroll");
+    scroller.before(hint);
+    new ResizeObserver(() => {
+      hint.hidden = scroller.scrollWidth <= scroller.clientWidth + 1;
+    }).observe(scroller);
     const searched = box.hasAttribute("data-search");
     if (tools.childNodes.length) box.insertBefore(tools, searched ? box.querySelector(".scroll") : null);
   }

@@ -34,7 +34,7 @@ def environment() -> Any:
         return part
 
     made = jinja2.Environment(
-        loader=jinja2.PackageLoader("boostrank.report"),
+        loader=jinja2.PackageLoader("boostrank.reporting"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -1,4 +1,4 @@
-"""Report sections. Each module declares one section as its `SPEC` (`boostrank.report.section.Section`)."""
+"""Report sections. Each module declares one section as its `SPEC` (`boostrank.reporting.section.Section`)."""
 
 from __future__ import annotations
 

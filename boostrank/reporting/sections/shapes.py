@@ -22,9 +22,9 @@ import numpy.typing as npt
 from boostrank.core.errors import DataError, ModelError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
-from boostrank.report.charts import COLOURS, Chart, alt, stretched, tooltips
-from boostrank.report.result import Columns, Result, columns_of, joined, pandas
-from boostrank.report.scoring import (
+from boostrank.reporting.charts import COLOURS, Chart, alt, stretched, tooltips
+from boostrank.reporting.result import Columns, Result, columns_of, joined, pandas
+from boostrank.reporting.scoring import (
     DocumentProgress,
     Scorer,
     contributions_by_query,
@@ -33,8 +33,8 @@ from boostrank.report.scoring import (
     units_of,
     walker_of,
 )
-from boostrank.report.section import Context, Section
-from boostrank.report.sections.importance import Importance
+from boostrank.reporting.section import Context, Section
+from boostrank.reporting.sections.importance import Importance
 
 # Limit on documents times trees, about ten seconds on two cores.
 _WALKS = 30_000_000

@@ -9,10 +9,10 @@ import numpy as np
 
 from boostrank.model.calibration import Reliability, reliability
 from boostrank.model.ranking_model import calibrated_scores
-from boostrank.report.charts import Chart, alt, tooltips
-from boostrank.report.result import Result
-from boostrank.report.section import Context, Section
-from boostrank.report.segments import segmentations
+from boostrank.reporting.charts import Chart, alt, tooltips
+from boostrank.reporting.result import Result
+from boostrank.reporting.section import Context, Section
+from boostrank.reporting.segments import segmentations
 
 _COLUMNS = ("documents", "predicted", "observed", "low", "high")
 

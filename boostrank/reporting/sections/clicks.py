@@ -16,11 +16,11 @@ from boostrank.clicks.log import PRIOR, ClickLog, Propensities
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.model.ranking_model import RankingModel
-from boostrank.report.charts import Chart, alt, lines, whole
-from boostrank.report.html import look_of
-from boostrank.report.result import Columns, Result, pandas
-from boostrank.report.scoring import START
-from boostrank.report.section import Context, Section
+from boostrank.reporting.charts import Chart, alt, lines, whole
+from boostrank.reporting.html import look_of
+from boostrank.reporting.result import Columns, Result, pandas
+from boostrank.reporting.scoring import START
+from boostrank.reporting.section import Context, Section
 
 TOP = 10
 """The number of top ranks over which rankers are compared."""

@@ -22,11 +22,11 @@ from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.metric import BoundMetrics
-from boostrank.report.charts import Chart, alt, lines, stretched, whole
-from boostrank.report.result import Columns, Result, pandas
-from boostrank.report.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
-from boostrank.report.section import Context, Section
-from boostrank.report.segments import amount_with_interval, means_over_queries
+from boostrank.reporting.charts import Chart, alt, lines, stretched, whole
+from boostrank.reporting.result import Columns, Result, pandas
+from boostrank.reporting.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
+from boostrank.reporting.section import Context, Section
+from boostrank.reporting.segments import amount_with_interval, means_over_queries
 
 # Number of points on the curve, not counting the point with 0 trees.
 _POINTS = 40
@@ -164,7 +164,7 @@ def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Columns, 
         The curve as a table, the number of included queries, and the final scores, float64[N]. XGBoost scores
         lack base_score and are not rounded to float32.
     """
-    model, metric, conventions, threads = c.model, c.metric, c.rules.without_names, c.workers
+    model, metric, conventions, threads = c.model, c.main, c.rules.without_names, c.workers
     BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # raises if the metric is undefined
     assert trees.forest is not None
     rounds = points(model.best_iteration)
@@ -182,7 +182,7 @@ def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Columns, 
         scores = np.zeros(here.shape[0])
         for i, walker in enumerate(walkers):
             scores += walker.scores(here)
-            per_query[some, i] = bound.per_query(scores)[metric]
+            per_query[some, i] = bound.per_query(scores)[c.metric]
         final[documents] = scores
 
     over_blocks(block, rows, threads, partial(c.progress, "first trees"))

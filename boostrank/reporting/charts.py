@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import MissingDependency, TrainingError
 from boostrank.records import jsonable
-from boostrank.report.html import block
+from boostrank.reporting.html import block
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,10 +24,10 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
-from boostrank.metric import Metric
+from boostrank.metric import Function, Metric
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.report.charts import COLOURS, SHARE, Chart, alt, ranges, tooltips
-from boostrank.report.permutation import (
+from boostrank.reporting.charts import COLOURS, SHARE, Chart, alt, ranges, tooltips
+from boostrank.reporting.permutation import (
     Losses,
     Unit,
     clusters_of,
@@ -35,10 +35,10 @@ from boostrank.report.permutation import (
     rank_correlation,
     within_query_ranks,
 )
-from boostrank.report.result import Columns, Result
-from boostrank.report.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of
-from boostrank.report.section import Context, Section
-from boostrank.report.segments import NEGLIGIBLE, holm
+from boostrank.reporting.result import Columns, Result
+from boostrank.reporting.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of
+from boostrank.reporting.section import Context, Section
+from boostrank.reporting.segments import NEGLIGIBLE, holm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,7 +178,7 @@ class Importance(Result):
 def importance(
     model: RankingModel | str | PathLike[str],
     data: RankingDataset,
-    metric: Metric | str = "ndcg@10",
+    metric: Metric | str | Function = "ndcg@10",
     *,
     repeats: int | None = None,
     shap_documents: int | None = None,
@@ -191,13 +191,14 @@ def importance(
     Args:
         model: a model of boostrank, LightGBM or XGBoost, or its file.
         data: labelled, held-out queries.
-        metric: metric with one cut-off.
+        metric: metric with one cut-off, or a function (see `Metric`).
         repeats: number of shuffles per query, or None for 1 to 5, depending on the cost.
         shap_documents: number of documents in the sample for contributions, which consists of whole queries. 0 means no
             contributions. None limits the work to about ten seconds.
         negligible: largest negligible loss. A feature is removable if the interval of its loss ends below this value.
         redundant: rank correlation within queries from which on features form clusters.
-        options: fields of `boostrank.report.section.Context`: conventions, groups, documents, seed, threads, progress.
+        options: fields of `boostrank.reporting.section.Context`: conventions, groups, documents,
+            seed, threads, progress.
 
     Raises:
         ParameterError: a number out of range, a metric with several cut-offs, or a group with an unknown feature.
@@ -228,7 +229,7 @@ def measured(
         if value is not None and not smallest <= value <= largest:
             raise ParameterError(f"{name}={value} is out of range; allowed: {smallest} to {largest}")
     ranker, data, seed, workers = given.model, given.data, given.seed, given.workers
-    one, documents = Metric.parse(given.metric), given.documents
+    one, documents = given.main, given.documents
     trees, d, feature_names = ranker.trees(), data.n_features, data.feature_names
     at = {name: i for i, name in enumerate(feature_names)}
     groups_of = given.groups or {}

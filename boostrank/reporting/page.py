@@ -20,11 +20,11 @@ from boostrank.core.text import small_table
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.report.charts import Chart, need_report_extra, svgs_of
-from boostrank.report.rank_changes import Ranker
-from boostrank.report.result import csv_bytes, plain
-from boostrank.report.section import Context, PageSection, Section, page
-from boostrank.report.sections import METRICS, SECTIONS
+from boostrank.reporting.charts import Chart, need_report_extra, svgs_of
+from boostrank.reporting.rank_changes import Ranker
+from boostrank.reporting.result import csv_bytes, plain
+from boostrank.reporting.section import Context, PageSection, Section, page
+from boostrank.reporting.sections import METRICS, SECTIONS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +55,14 @@ class Report:
         if name.startswith("_") or name not in SECTIONS.names():
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self.results.get(name)
+
+    def __repr__(self) -> str:
+        verdict = self.results.get("verdict")
+        lines = [f"Report of {self.model} on {self.data or 'the data'}: {', '.join(self.results)}"]
+        if verdict is not None:
+            name, value = verdict.metric, verdict.headline.value
+            lines += [f"{name} is {value:.4f}", *verdict.meaning.values()]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         states = {**dict.fromkeys(self.results, "there"), **self.missing}
@@ -149,8 +157,8 @@ def report(
         baseline: model to compare with, or its scores, float[N] in input order.
         only: names of the sections to include, or None for all sections that apply.
         name, baseline_name, data_name: names shown on the page, or None for the file names.
-        options: fields of `boostrank.report.section.Context`: conventions, segments, groups, documents, matters,
-            clicks, propensities, seed, threads, progress.
+        options: fields of `boostrank.reporting.section.Context`: conventions, segments, groups,
+            documents, matters, clicks, propensities, seed, threads, progress.
 
     Raises:
         ParameterError: an unknown metric, convention or section, or a number out of range.

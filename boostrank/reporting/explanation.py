@@ -30,12 +30,12 @@ from boostrank.data.rows import DenseRows
 from boostrank.kernels.curves import ZERO, rounded_down
 from boostrank.kernels.forest import ZERO_IS_MISSING, Forest
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.report.charts import COLOURS, Chart, alt, need_report_extra, tooltips
-from boostrank.report.documents import find_document, find_query, shown_name, shown_value
-from boostrank.report.html import Cell
-from boostrank.report.result import Result, columns_of, pandas
-from boostrank.report.scoring import Engine, Progress, silent
-from boostrank.report.section import page_of
+from boostrank.reporting.charts import COLOURS, Chart, alt, need_report_extra, tooltips
+from boostrank.reporting.documents import find_document, find_query, shown_name, shown_value
+from boostrank.reporting.html import Cell
+from boostrank.reporting.result import Result, columns_of, pandas
+from boostrank.reporting.scoring import Engine, Progress, silent
+from boostrank.reporting.section import page_of
 
 # Number of sampled documents that define the ranks of values. Their standard error is at most 0.2%, 1 / (2 sqrt(N)),
 # apart from correlation within queries.

@@ -120,8 +120,13 @@ class Result:
 
     def _shown(self) -> tuple[list[str], list[list[str]]]:
         """Return the columns and the rows of the first table as text."""
-        rows = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()] for row in self.rows()]
-        return list(self.columns()), rows
+
+        def cell_text(value: Any) -> str:
+            if not isinstance(value, float):
+                return str(value)
+            return "-" if np.isnan(value) else f"{value:.4g}"
+
+        return list(self.columns()), [list(map(cell_text, row.values())) for row in self.rows()]
 
     def __repr__(self) -> str:
         """Return the first rows of the first table."""
