@@ -26,6 +26,7 @@ from boostrank.engines.base import Backend, Callback, TrainRequest
 from boostrank.engines.params import refusal
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
+from boostrank.fit.fill import array_of
 from boostrank.fit.gradient import GuardedGradient, RoundMetrics, by_arguments
 from boostrank.fit.params import AUTO_START, TrainingParameters, drops_trees, headline, is_auto, say_left_out
 from boostrank.fit.plan import Plan
@@ -88,6 +89,9 @@ def run(plan: Plan) -> RankingModel:
         )
         categories = {plan.train_set.feature_names.index(name): one for name, one in plan.train_set.categories.items()}
         booster = booster.finished(categories)
+        if plan.fill:
+            values = array_of(plan.fill, plan.train_set.feature_names)
+            booster = engine.load(engine.format.filled(booster.to_bytes(), values))
         broken = constraints.broken(engine, booster, given.engine, booster.feature_names)
         if broken:
             warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
@@ -318,6 +322,7 @@ def _info(plan: Plan, ready: _Prepared) -> ModelInfo:
         versions={"python": platform.python_version(), **_versions(plan.engine)},
         within_query=None if ready.within is None else ready.within.record,
         start=None if ready.begin is None else ready.begin.description,
+        fill=dict(plan.fill) or None,
     )
 
 

@@ -21,6 +21,7 @@ from boostrank.engines.trees import (
     Trees,
     by_feature,
     engine_names,
+    filled_start,
     parts_of,
     refuse,
     split,
@@ -162,6 +163,21 @@ class LightGBMFormat(ModelFormat):
         # LightGBM counts the importances in the tail again.
         return joined(models[0].head, texts, models[0].tail)
 
+    def filled(self, body: bytes, values: Float64Array) -> bytes:
+        model = parse_text(body)
+        refuse(any(tree.linear for tree in model.trees), "leaves with linear models cannot have fill values")
+        first, texts = model.start_trees, []
+        if first:
+            texts = [tree.encode() for tree in write_start(filled_start(read_start(model.trees[:first]), values))]
+        for tree in model.trees[first:]:
+            words = (tree.words(key) for key in (b"decision_type", b"split_feature", b"threshold"))
+            kinds = b" ".join(
+                kind if int(kind) & 1 or np.isnan(value := values[int(feature)]) else _filled_kind(value, float(bound))
+                for kind, feature, bound in zip(*words, strict=True)
+            )
+            texts.append(replace(tree, fields={**tree.fields, b"decision_type": kinds}).to_bytes())
+        return joined(model.head, texts, model.tail)
+
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         model, infos, trees = parse_text(body), ["none"] * len(names), []
         own = re.search(rb"^feature_infos=(.*)$", model.head, re.MULTILINE)
@@ -179,6 +195,11 @@ class LightGBMFormat(ModelFormat):
 
 
 LIGHTGBM = LightGBMFormat()
+
+
+def _filled_kind(value: float, threshold: float) -> bytes:
+    """Return the decision bits that send missing values where LightGBM sends `value`, which is 0 or beyond `ZERO`."""
+    return b"%d" % (_MISSING_LEFT if value <= threshold else _MISSING_RIGHT)
 
 
 def _with_line(head: bytes, key: str, value: str) -> bytes:
