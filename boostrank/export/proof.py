@@ -338,7 +338,14 @@ def prove(
         ExportError: if scores or ranks differ, and `allow` does not contain that kind.
     """
     forest, names = served.trees.forest, served.feature_names
-    score = target.scorer(body, names)
+    scorer, defaults = target.scorer(body, names), served.defaults
+
+    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Score rows as the program does, which replaces missing values by its features' defaults."""
+        if np.isnan(defaults).all():
+            return scorer(rows)
+        return scorer(np.where(np.isnan(rows), defaults.astype(rows.dtype), rows))
+
     resolution = None if target.resolution is None else target.resolution(forest)
     pack = parity_pack(forest, len(names), target.most_rows, resolution)
     if target.finite:

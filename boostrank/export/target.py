@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -14,9 +15,10 @@ import numpy.typing as npt
 from boostrank.core.errors import InputError
 from boostrank.core.text import count_of
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.options import quoted
+from boostrank.data.options import name_of, quoted
 from boostrank.engines import get_backend
 from boostrank.engines.trees import ServedTrees, depths
+from boostrank.export.declared import Declared, default_of, name_fault
 from boostrank.export.reading import SINGLE, Rules, Tree, walk
 from boostrank.kernels.curves import rounded_down
 from boostrank.kernels.forest import NAN_LEFT, ZERO_IS_MISSING, Forest
@@ -46,7 +48,8 @@ class ServedModel:
         trees: all trees. Trees with small leaves come first if the target sums in float32 and the engine does not,
             unless the target's scores are bit-identical.
         feature_names: d names in column order, as used in the serving program.
-        extractors: Elasticsearch's feature extractor for each feature name, if the user gave them.
+        declared: the program's declaration of features by name (a feature store, a feature set), if the user gave it.
+        defaults: float64[d], the value of each feature that the program gives to documents without it, or NaN.
     """
 
     name: str
@@ -54,7 +57,8 @@ class ServedModel:
     body: bytes
     trees: ServedTrees
     feature_names: tuple[str, ...]
-    extractors: Mapping[str, Any] = field(default_factory=dict)
+    declared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    defaults: Float64Array = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -65,12 +69,14 @@ class Objection:
         kind: within-query, engine, categories, names, trees or missing.
         words, fix: texts with the reason and the remedy.
         final: whether no export option can help.
+        options: options of training that help, or "".
     """
 
     kind: str
     words: str
     fix: str
     final: bool = True
+    options: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +88,8 @@ class TargetSpec:
         title: name of the program that reads the file.
         write: function that returns the file.
         proved_by: description of the scorer: "XGBoost", "reading the file by the rules of Solr 9.2".
-        how: three lines of instructions, in which `{file}` and `{model}` are replaced by the file and model names.
+        how: three lines of instructions, with `{file}`, the file's name; `{path}`, its path in a shell, and `{literal}`,
+            in Python; and `{model}`, the model's name inside '"..."' in a shell.
         rules: number types of leaves, sums and scores, or all of the program's rules if there is a `parse`.
         read: function that takes the file and feature names and returns a scorer, if the program can run here.
         parse: function that takes the file and a mapping from feature names to columns, and returns the trees' roots
@@ -90,6 +97,9 @@ class TargetSpec:
         exact: engines whose models get bit-identical scores.
         extra: the boostrank extra that `write` or `read` needs.
         resolution: function that returns the distance of the target's from the model's thresholds, float64[M]; None: 0.
+        unset: value that documents without a feature have if its declaration sets none; NaN for a missing value.
+        default: what declares the value, `{value}`, for documents without a feature.
+        ordered: whether the program numbers features in the order of their declaration.
         finite: whether the format has no infinite values, in which case the proof omits them.
         most_rows: maximum number of rows in the proof.
         helps: the remedy for each kind of row (`proof.KINDS`) for which the target has no rule.
@@ -109,6 +119,9 @@ class TargetSpec:
     exact: tuple[str, ...] = ()
     extra: str = ""
     resolution: Callable[[Forest], Float64Array] | None = None
+    unset: float = math.nan
+    default: str = "no `missing` and no `default_score` in its query"
+    ordered: bool = False
     finite: bool = False
     most_rows: int = 150_000
     helps: Mapping[str, str] = field(default_factory=dict)
@@ -134,9 +147,15 @@ class TargetSpec:
         categorical: Sequence[str] = (),
         within: str = "",
         trees: int = 0,
-        missing: bool = False,
+        missing: Collection[str] = (),
+        declared: Declared = (),
     ) -> Iterator[Objection]:
-        """Yield the reasons why the target cannot represent a model, or a model that is yet to be trained."""
+        """Yield the reasons why the target cannot represent a model, or a model that is yet to be trained.
+
+        Args:
+            missing: features with missing values in the data.
+            declared: the program's declaration of features.
+        """
         if within:
             words = f"the model computes {within} within each query, but {self.title} scores one document at a time"
             fix = "train without --within-query, or score with boostrank predict"
@@ -151,7 +170,7 @@ class TargetSpec:
             features = f"{count_of(len(categorical), 'categorical feature')} ({quoted(categorical)})"
             words = f"the model has {features}, but {self.title} does not support categorical splits"
             fix = f"replace the categories by numbers, or train with --drop {typed_names(*categorical)}"
-            yield Objection("categories", words, fix)
+            yield Objection("categories", words, fix, options=f"--drop {typed_names(*categorical)}")
         if fault := self.name_fault(names):
             yield Objection("names", fault, "pass other names with --feature-names when you export", final=False)
         if self.most_trees is not None and trees > self.most_trees:
@@ -160,7 +179,14 @@ class TargetSpec:
             yield Objection("trees", words, fix, final=False)
         if missing and "missing" in self.helps:
             what, _, fix = self.helps["missing"].removesuffix("; ").partition(": ")
-            yield Objection("missing", f"the data have missing values; {what}", fix, final=False)
+            yield Objection("missing", f"the data have missing values; {what}", fix, options="--fill median")
+        if declared and (fault := name_fault(declared, names, ordered=self.ordered)):
+            yield Objection("names", fault, "pass the features of the model with --feature-names")
+        for one in declared if names else ():
+            default = default_of(one, self.unset)
+            if name_of(one) in missing and "missing" not in self.helps and not math.isnan(default):
+                words = f"{name_of(one)!r} has missing values in the data, but would be {default:g} in {self.title}"
+                yield Objection("missing", words, f"give it {self.default.format(value='NaN')}, or train with --fill")
 
 
 def with_version(title: str, *packages: str) -> str:

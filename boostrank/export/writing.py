@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from pathlib import Path
@@ -15,13 +18,16 @@ from boostrank.core.errors import DataWarning, ModelError, ParameterError, warn_
 from boostrank.core.files import check_writable, read_text, write_atomically
 from boostrank.core.types import takes
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.options import features_in_json, name_of
+from boostrank.data.options import features_in_json, name_of, quoted
 from boostrank.engines import format_of
 from boostrank.export import TARGETS
+from boostrank.export.declared import default_of, name_fault
 from boostrank.export.proof import KINDS, MOVED, Proof, prove
-from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec
+from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec, cuts
+from boostrank.kernels.forest import NAN_LEFT
 from boostrank.model.ranking_model import RankingModel, as_model
 
+_ENDINGS = re.compile(r"(\.(json|txt|model|xml|onnx|ubj|c|go|java|m?js|py|sql|gz))+$", re.IGNORECASE)
 # Control characters, line ends and lone surrogates.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -52,9 +58,9 @@ def export_model(
         model: LightGBM or XGBoost ranker, as a `RankingModel`, its path, or a booster or ranker from these libraries.
         path: path of the file to write.
         to: name of a target in `boostrank.export.TARGETS`, such as "solr", "onnx" or "c".
-        feature_names: d feature names in the serving program, or Elasticsearch's feature extractors; None for the names
-            in the model.
-        name: name of the model in the serving program; None for the file name without its suffix.
+        feature_names: d feature names in the serving program, or the objects of its feature store, feature set or
+            feature extractors, which must give missing values as the model expects; None for the names in the model.
+        name: name of the model in the serving program; None for the file name without its ending.
         data: rows of your own with queries, in which no document may change its rank.
         allow: kinds of rows whose scores may differ (`boostrank.export.proof.KINDS`); "moved" allows documents of
             `data` to change their ranks.
@@ -76,7 +82,9 @@ def export_model(
     if MOVED in allow and data is None:
         raise ParameterError(f"allow={MOVED!r} needs data; pass your own rows (DATA on the command line)")
     check_writable(path)
-    served = _served(model, target, feature_names, name or _plain(Path(path).name.partition(".")[0]))
+    served = _served(model, target, feature_names, name or _name_of(path))
+    if "missing" not in allow:
+        _check_defaults(served, target, model.info.fill or {})
     try:
         body = target.write(served)
         proof = prove(model, served, target, body, data=data, allow=allow)
@@ -92,20 +100,21 @@ def export_model(
 
 def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = None) -> list[str]:
     """Return three lines of instructions for using the file."""
-    file = Path(path).name
-    return [line.format(file=file, model=name or _plain(file.partition(".")[0])) for line in target.how]
+    inner = json.dumps(name or _name_of(path), ensure_ascii=False)[1:-1].replace("'", "'\\''")
+    words = {"file": Path(path).name, "path": shlex.quote(os.fspath(path)), "literal": repr(os.fspath(path))}
+    return [line.format(**words, model=inner) for line in target.how]
 
 
 def _served(
     model: RankingModel, target: TargetSpec, given: Sequence[str | Mapping[str, Any]] | None, name: str
 ) -> ServedModel:
-    names = model.feature_names if given is None else tuple(map(name_of, given))
-    if sorted(names) == sorted(model.feature_names):  # the model's own, in the order of a feature store
-        names = model.feature_names
     within = "" if model.within_query is None else model.within_query.words()
     _check(target.objections(within=within))
-    if len(names) != model.n_features:
-        raise ParameterError(f"there are {len(names)} feature names for a model with {model.n_features} features")
+    given, own = given or model.feature_names, model.feature_names
+    if fault := name_fault(given, own, ordered=target.ordered):
+        raise ParameterError(f"--feature-names: {fault}")
+    names = tuple(map(name_of, given))
+    names = own if set(names) == set(own) else names  # the model's own, in the order of a feature store
     for what, option, one in [*(("feature", "--feature-names", one) for one in names), ("model", "--name", name)]:
         if not one or _UNFIT.search(one):
             raise ParameterError(
@@ -132,8 +141,31 @@ def _served(
         )
     if target.rules.sums is np.float32 and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
-    extractors = {name_of(one): one for one in given or () if not isinstance(one, str) and "query_extractor" in one}
-    return ServedModel(name, model.backend, format.stamp(body), trees, names, extractors)
+    # Values of documents without a feature: the declared ones, or the fill values if the program has no missing ones.
+    declared = {name_of(one): one for one in given if not isinstance(one, str)}
+    fill = {} if target.rules.missing is None else model.info.fill or {}
+    defaults = [fill.get(one, math.nan) for one in own]
+    defaults = [default_of(declared[n], target.unset) if n in declared else v for n, v in zip(names, defaults, strict=True)]
+    return ServedModel(name, model.backend, format.stamp(body), trees, names, declared, np.array(defaults))
+
+
+def _check_defaults(served: ServedModel, target: TargetSpec, fill: Mapping[str, float]) -> None:
+    """Refuse declared features whose value in documents without them goes another way than a missing value."""
+    forest = served.trees.forest
+    default = served.defaults.astype(np.float32)[forest.feature]
+    differs = (default <= cuts(forest)) != ((forest.kind & NAN_LEFT) != 0)
+    names = [served.feature_names[i] for i in np.unique(forest.feature[differs & ~np.isnan(default)])]
+    names = [name for name in names if name in served.declared]
+    if names:
+        value = served.defaults[served.feature_names.index(names[0])]
+        fix = target.helps.get("missing", "").partition(": ")[2].removesuffix("; ")
+        if fill or target.rules.missing is None:
+            number = "NaN" if target.rules.missing is None else f"{fill.get(names[0], 0.0):g}"
+            fix = f"give {names[0]!r} {target.default.format(value=number)}"
+        raise ExportError(
+            f"{quoted(names)}: {target.title} would read {value:g} in documents without a value, which the model scores "
+            f"otherwise than a missing value; {fix}, or, if no document lacks a value, pass `--allow missing`"
+        )
 
 
 def _check(objections: Iterable[Objection]) -> None:
@@ -141,8 +173,9 @@ def _check(objections: Iterable[Objection]) -> None:
         raise ExportError(f"{one.words}; {one.fix}")
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name) or "model"
+def _name_of(path: str | os.PathLike[str]) -> str:
+    """Return the name of a model in the program: that of its file, without a known ending."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", _ENDINGS.sub("", Path(path).name)) or "model"
 
 
 def read_feature_names(path: str) -> tuple[str | Mapping[str, Any], ...]:

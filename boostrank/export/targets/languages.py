@@ -235,7 +235,7 @@ SPECS = (
     _C.spec(
         "c",
         "a C file",
-        "Compile {file} into the program: cc -std=c99 -O2 -ffp-contract=off -c {file}",
+        "Compile {file} into the program: cc -std=c99 -O2 -ffp-contract=off -c {path}",
         "Its first lines show the functions to declare, for one row of doubles and for many.",
     ),
     _GO.spec(

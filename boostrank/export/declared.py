@@ -1,0 +1,65 @@
+"""Features as a program declares them: their names, and the values that they have where a document lacks one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from boostrank.core.errors import did_you_mean
+from boostrank.data.options import name_of, quoted
+
+Declared = Sequence[str | Mapping[str, Any]]
+"""Names of features, or the objects of a feature store, of a feature set or of feature extractors."""
+
+
+def default_of(feature: str | Mapping[str, Any], unset: float) -> float:
+    """Return the value of a feature in documents that lack it, NaN for a missing value, or `unset` if none is set."""
+    if isinstance(feature, str):
+        return unset
+    extractor, params = feature.get("query_extractor") or {}, feature.get("params")
+    default = params.get("defaultValue") if isinstance(params, Mapping) else extractor.get("default_score")
+    if default is None:
+        default = next(_stand_ins([feature.get("template"), extractor.get("query")]), unset)
+    try:
+        return float(default)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _stand_ins(query: Any) -> Iterator[Any]:
+    """Yield the value of each `field_value_factor` of an Elasticsearch query for documents without its field."""
+    if isinstance(query, Mapping):
+        factor = query.get("field_value_factor")
+        if isinstance(factor, Mapping) and "missing" in factor:
+            yield factor["missing"]
+    for part in query.values() if isinstance(query, Mapping) else query if isinstance(query, list) else ():
+        yield from _stand_ins(part)
+
+
+def name_fault(declared: Declared, names: Sequence[str], *, ordered: bool = False) -> str | None:
+    """Return why features cannot be those called `names` in the model, or None.
+
+    Args:
+        ordered: whether the program numbers the features in the order of their declaration.
+    """
+    found = list(map(name_of, declared))
+    known = set(names)
+    shared = known & set(found)
+    typed = ", ".join(names[:20]) + ", ..." * (len(names) > 20)
+    moved = [name for name, own in zip(found, names, strict=False) if name in known and name != own]
+    if shared == known == set(found):
+        if not moved or not ordered:
+            return None
+        first = moved[0]
+        return f"the file has {first!r} as number {found.index(first) + 1}; list the features in this order: {typed}"
+    if len(found) == len(names) and not moved and (not shared or all(isinstance(one, str) for one in declared)):
+        return None  # other names for the model's features
+    # What differs, by name.
+    lacking, extra = [one for one in names if one not in shared], [one for one in found if one not in known]
+    words = [f"lacks {quoted(lacking)}"] if lacking else []
+    words += [f"has {quoted(extra)}, which the model lacks"] if extra else []
+    words = words or [f"has {moved[0]!r} as number {found.index(moved[0]) + 1}"] 
+    count = f"there are {len(found)} feature names for a model with {len(names)} features: "
+    differs = " and ".join(words) + did_you_mean((*lacking, "")[0], extra, list_all=False)
+    return f"{count * (len(found) != len(names))}the file {differs}; list the model's features: {typed}"
