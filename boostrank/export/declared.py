@@ -46,6 +46,9 @@ def name_fault(declared: Declared, names: Sequence[str], *, ordered: bool = Fals
     found = list(map(name_of, declared))
     known = set(names)
     shared = known & set(found)
+    repeated = [name for i, name in enumerate(found) if name in found[:i]]
+    if repeated:
+        return f"two features have the name {repeated[0]!r}"
     typed = ", ".join(names[:20]) + ", ..." * (len(names) > 20)
     moved = [name for name, own in zip(found, names, strict=False) if name in known and name != own]
     if shared == known == set(found):
@@ -59,7 +62,7 @@ def name_fault(declared: Declared, names: Sequence[str], *, ordered: bool = Fals
     lacking, extra = [one for one in names if one not in shared], [one for one in found if one not in known]
     words = [f"lacks {quoted(lacking)}"] if lacking else []
     words += [f"has {quoted(extra)}, which the model lacks"] if extra else []
-    words = words or [f"has {moved[0]!r} as number {found.index(moved[0]) + 1}"] 
+    words = words or [f"has {moved[0]!r} as number {found.index(moved[0]) + 1}"]
     count = f"there are {len(found)} feature names for a model with {len(names)} features: "
     differs = " and ".join(words) + did_you_mean((*lacking, "")[0], extra, list_all=False)
     return f"{count * (len(found) != len(names))}the file {differs}; list the model's features: {typed}"

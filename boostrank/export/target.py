@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -88,8 +89,8 @@ class TargetSpec:
         title: name of the program that reads the file.
         write: function that returns the file.
         proved_by: description of the scorer: "XGBoost", "reading the file by the rules of Solr 9.2".
-        how: three lines of instructions, with `{file}`, the file's name; `{path}`, its path in a shell, and `{literal}`,
-            in Python; and `{model}`, the model's name inside '"..."' in a shell.
+        how: three lines of instructions, with the file's name (`{file}`), its path for a shell (`{path}`) and for Python
+            (`{literal}`), and the model's name for JSON in single quotes of a shell (`{model}`).
         rules: number types of leaves, sums and scores, or all of the program's rules if there is a `parse`.
         read: function that takes the file and feature names and returns a scorer, if the program can run here.
         parse: function that takes the file and a mapping from feature names to columns, and returns the trees' roots
@@ -105,6 +106,7 @@ class TargetSpec:
         helps: the remedy for each kind of row (`proof.KINDS`) for which the target has no rule.
         engine: the only engine whose models the target supports; empty for any engine.
         categories: whether the target supports categorical splits.
+        zeros: whether the target supports zeros as missing values.
         name_fault: function that takes the feature names and returns why the target refuses them, or None.
     """
 
@@ -128,6 +130,7 @@ class TargetSpec:
     aliases: tuple[str, ...] = ()
     engine: str = ""
     categories: bool = True
+    zeros: bool = False
     most_trees: int | None = None
     name_fault: Callable[[Sequence[str]], str | None] = lambda names: None
 
@@ -149,12 +152,14 @@ class TargetSpec:
         trees: int = 0,
         missing: Collection[str] = (),
         declared: Declared = (),
+        params: Mapping[str, Any] = MappingProxyType({}),
     ) -> Iterator[Objection]:
         """Yield the reasons why the target cannot represent a model, or a model that is yet to be trained.
 
         Args:
             missing: features with missing values in the data.
             declared: the program's declaration of features.
+            params: the engine's parameters by their main names.
         """
         if within:
             words = f"the model computes {within} within each query, but {self.title} scores one document at a time"
@@ -164,6 +169,11 @@ class TargetSpec:
             words = f"{engine} compares and sums in float32, but {self.title} in float64, so scores would differ"
             fix = f"train with --backend {self.engine}, or export to xgboost, onnx or c"
             yield Objection("engine", words, fix)
+        unserved = ["linear_tree"] * bool(params.get("linear_tree"))
+        unserved += ["boosting=rf"] * (params.get("boosting") in ("rf", "random_forest"))
+        unserved += ["zero_as_missing"] * bool(params.get("zero_as_missing") and not self.zeros)
+        for name in unserved:
+            yield Objection("engine", f"{self.title} does not support models of {name}", "train without this parameter")
         if engine and not get_backend(engine).grows_trees:
             yield Objection("engine", f"{engine} models have no trees", "train with --backend lightgbm or xgboost")
         if categorical and not self.categories:
@@ -176,11 +186,11 @@ class TargetSpec:
         if self.most_trees is not None and trees > self.most_trees:
             words = f"the model has {trees:,} trees, more than the limit of {self.title}, {self.most_trees:,}"
             fix = f"train with --max-trees {self.most_trees}, or choose another target (onnx, c)"
-            yield Objection("trees", words, fix, final=False)
+            yield Objection("trees", words, fix, options=f"--max-trees {self.most_trees}")
         if missing and "missing" in self.helps:
             what, _, fix = self.helps["missing"].removesuffix("; ").partition(": ")
             yield Objection("missing", f"the data have missing values; {what}", fix, options="--fill median")
-        if declared and (fault := name_fault(declared, names, ordered=self.ordered)):
+        if declared and names and (fault := name_fault(declared, names, ordered=self.ordered)):
             yield Objection("names", fault, "pass the features of the model with --feature-names")
         for one in declared if names else ():
             default = default_of(one, self.unset)

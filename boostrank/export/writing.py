@@ -7,7 +7,6 @@ import math
 import os
 import re
 import shlex
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
@@ -110,7 +109,8 @@ def _served(
 ) -> ServedModel:
     within = "" if model.within_query is None else model.within_query.words()
     _check(target.objections(within=within))
-    given, own = given or model.feature_names, model.feature_names
+    own = model.feature_names
+    given = own if given is None else given
     if fault := name_fault(given, own, ordered=target.ordered):
         raise ParameterError(f"--feature-names: {fault}")
     names = tuple(map(name_of, given))
@@ -121,9 +121,6 @@ def _served(
                 f"{one[:80]!r} is not a valid {what} name: it is empty or has control characters; pass another name "
                 f"with {option}"
             )
-    name_counts = Counter(names)
-    if len(name_counts) < len(names):
-        raise ParameterError(f"two features have the name {name_counts.most_common(1)[0][0]!r}")
     body = model.to_bytes()
     format = format_of(body)
     try:
@@ -145,7 +142,9 @@ def _served(
     declared = {name_of(one): one for one in given if not isinstance(one, str)}
     fill = {} if target.rules.missing is None else model.info.fill or {}
     defaults = [fill.get(one, math.nan) for one in own]
-    defaults = [default_of(declared[n], target.unset) if n in declared else v for n, v in zip(names, defaults, strict=True)]
+    defaults = [
+        default_of(declared[n], target.unset) if n in declared else v for n, v in zip(names, defaults, strict=True)
+    ]
     return ServedModel(name, model.backend, format.stamp(body), trees, names, declared, np.array(defaults))
 
 
@@ -154,7 +153,9 @@ def _check_defaults(served: ServedModel, target: TargetSpec, fill: Mapping[str, 
     forest = served.trees.forest
     default = served.defaults.astype(np.float32)[forest.feature]
     differs = (default <= cuts(forest)) != ((forest.kind & NAN_LEFT) != 0)
-    names = [served.feature_names[i] for i in np.unique(forest.feature[differs & ~np.isnan(default)])]
+    if target.rules.missing is None:
+        differs &= ~np.isnan(default)
+    names = [served.feature_names[i] for i in np.unique(forest.feature[differs])]
     names = [name for name in names if name in served.declared]
     if names:
         value = served.defaults[served.feature_names.index(names[0])]
@@ -163,8 +164,8 @@ def _check_defaults(served: ServedModel, target: TargetSpec, fill: Mapping[str, 
             number = "NaN" if target.rules.missing is None else f"{fill.get(names[0], 0.0):g}"
             fix = f"give {names[0]!r} {target.default.format(value=number)}"
         raise ExportError(
-            f"{quoted(names)}: {target.title} would read {value:g} in documents without a value, which the model scores "
-            f"otherwise than a missing value; {fix}, or, if no document lacks a value, pass `--allow missing`"
+            f"{quoted(names)}: {target.title} would read {value:g} in documents without a value, but the model scores "
+            f"missing values otherwise; {fix}, or, if no document lacks a value, pass `--allow missing`"
         )
 
 

@@ -86,8 +86,8 @@ def train(
         folds: number of folds of whole queries. For each fold, a model is trained without the fold and stopped early on
             it, and the models are averaged. None means the default of `quality`.
         max_trees: maximum number of trees in the model, including the linear start (one per feature).
-        fill: value for missing values, also when the model scores: a number, "mean" or "median" of the training data for
-            all numeric features, or a mapping from names to these.
+        fill: what replaces missing values, also when the model scores: a number, "mean" or "median" of the training
+            data for all numeric features, or a mapping from names to these.
 
     Returns:
         The model, whose `.booster` is the engine's own booster. Leaves are rounded once, so that every program computes

@@ -103,9 +103,9 @@ ELASTIC = TargetSpec(
         "features: the queries of {path}; a document that one does not match lacks that feature, as NaN in training",
         "upload:   curl -XPUT http://HOST:9200/_ml/trained_models/{model} --data-binary @{path} "
         "-H 'Content-type: application/json'",
-        "query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d '{{\"query\": {{...}}, "
-        '"rescore": {{"window_size": 1000, "learning_to_rank": {{"model_id": "{model}", "params": {{"query": "..."}}}}}}}}\' '
-        "with a window_size of all results; the model's score replaces theirs",
+        "query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d '"
+        '{{"query": {{...}}, "rescore": {{"window_size": 1000, "learning_to_rank": {{"model_id": "{model}", '
+        '"params": {{"query": "..."}}}}}}}}\'  # window_size: all results, which get the model\'s scores',
     ),
     finite=True,
     categories=False,

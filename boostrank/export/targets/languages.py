@@ -178,6 +178,7 @@ class _Language:
             exact=("lightgbm", "xgboost"),
             most_rows=50_000 if self.commands else 2_000,
             aliases=aliases,
+            zeros=True,
         )
 
 

@@ -74,4 +74,5 @@ SPEC = TargetSpec(
     rules=Rules(),
     exact=("lightgbm",),
     engine="lightgbm",
+    zeros=True,
 )

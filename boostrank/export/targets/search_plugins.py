@@ -31,9 +31,9 @@ _HOW = (
     "features: a feature set with the model's names, in any order: POST _ltr/_featureset/SET",
     "upload:   curl -XPOST http://HOST:9200/_ltr/_featureset/SET/_createmodel --data-binary @{path} "
     "-H 'Content-type: application/json'",
-    "query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d '{{\"query\": {{...}}, "
-    '"rescore": {{"window_size": 1000, "query": {{"query_weight": 0, "rescore_query_weight": 1, "rescore_query": '
-    '{{"sltr": {{"model": "{model}", "params": {{...}}}}}}}}}}}}\' with a window_size of all results',
+    "query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d '"
+    '{{"query": {{...}}, "rescore": {{"window_size": 1000, "query": {{"query_weight": 0, "rescore_query_weight": 1, '
+    '"rescore_query": {{"sltr": {{"model": "{model}", "params": {{...}}}}}}}}}}}}\'  # window_size: all results',
 )
 
 
@@ -156,9 +156,7 @@ ELASTICSEARCH_RANKLIB = replace(
         "features: a feature set with all the model's features, in the model's order: POST _ltr/_featureset/SET",
         *_HOW[1:],
     ),
-    helps={
-        "missing": "RankLib reads missing values as 0: train with --fill, or choose the target without -ranklib; "
-    },
+    helps={"missing": "RankLib reads missing values as 0: train with --fill, or choose the target without -ranklib; "},
     aliases=("es-ranklib",),
     unset=0.0,
     default='"missing": {value} in the field_value_factor of its query',

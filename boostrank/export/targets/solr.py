@@ -48,7 +48,7 @@ def write(model: ServedModel, *, missing: bool = True) -> bytes:
     document = {
         "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
         "name": model.name,
-        **{"store": store for store in stores},
+        **({"store": stores.pop()} if stores else {}),
         "features": [{"name": name} for name in used or model.feature_names[:1]],
         "params": params | {"trees": [{"weight": "1", "root": root} for root in roots]},
     }
@@ -121,7 +121,7 @@ SOLR = TargetSpec(
         "-H 'Content-type: application/json'",
         "query:    curl http://HOST:8983/solr/COLLECTION/query --data-urlencode 'q=...' -d 'fl=id,score,[features]' "
         "--data-urlencode 'rq={{!ltr model=\"{model}\" reRankDocs=1000}}' "
-        "with reRankDocs of all results; the model's score replaces theirs",
+        " # reRankDocs: all results, which get the model's scores",
     ),
 )
 SPECS = (
@@ -133,7 +133,10 @@ SPECS = (
         write=partial(write, missing=False),
         rules=replace(SOLR.rules, missing=0.0),
         proved_by="reading the file by the rules of Solr 9.1's MultipleAdditiveTreesModel",
-        how=("features: in the feature store under the names in {path}; missing values are 0 or their defaultValue", *SOLR.how[1:]),
+        how=(
+            "features: in the feature store under the names in {path}; missing values are 0 or their defaultValue",
+            *SOLR.how[1:],
+        ),
         helps={"missing": "Solr before 9.2 reads missing values as 0: train with --fill; "},
     ),
 )
