@@ -55,6 +55,7 @@ class DataRecord(TypedDict, total=False):
     features: Count
     feature_names: list[str]
     fingerprint: str | None
+    missing: list[str]
     categories: dict[str, CategoryRecord]
 
 

@@ -60,6 +60,7 @@ def export(own: Export, reading: FileOptions) -> None:
     from boostrank.data.options import name_of as feature_name
     from boostrank.export import TARGETS
     from boostrank.export.proof import moved_line
+    from boostrank.export.target import shortest
     from boostrank.export.writing import export_model, how_to, read_feature_names
     from boostrank.model.ranking_model import RankingModel
 
@@ -95,7 +96,7 @@ def export(own: Export, reading: FileOptions) -> None:
         pairs = (f"{mine} is {feature_name(one)}" for mine, one in zip(model.feature_names[:5], names, strict=False))
         say(f"names in {own.names} are taken in the model's order: {', '.join(pairs)}, ...")
     if target.rules.missing is not None and model.info.fill:
-        values = ", ".join(f"{name}={model.info.fill[name]:g}" for name in used if name in model.info.fill)
+        values = ", ".join(f"{name}={shortest(model.info.fill[name])}" for name in used if name in model.info.fill)
         click.echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
     for line in how_to(target, own.output, own.name):
         click.echo(line)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from boostrank.core.errors import did_you_mean
 from boostrank.data.options import name_of, quoted
 
 Declared = Sequence[str | Mapping[str, Any]]
@@ -64,5 +63,5 @@ def name_fault(declared: Declared, names: Sequence[str], *, ordered: bool = Fals
     words += [f"has {quoted(extra)}, which the model lacks"] if extra else []
     words = words or [f"has {moved[0]!r} as number {found.index(moved[0]) + 1}"]
     count = f"there are {len(found)} feature names for a model with {len(names)} features: "
-    differs = " and ".join(words) + did_you_mean((*lacking, "")[0], extra, list_all=False)
+    differs = " and ".join(words)
     return f"{count * (len(found) != len(names))}the file {differs}; list the model's features: {typed}"

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from boostrank.core.files import check_writable, read_text, write_atomically
 from boostrank.core.types import takes
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.options import features_in_json, name_of, quoted
+from boostrank.data.rows import missing_in
 from boostrank.engines import format_of
 from boostrank.export import TARGETS
-from boostrank.export.declared import default_of, name_fault
+from boostrank.export.declared import Declared, default_of, name_fault
 from boostrank.export.proof import KINDS, MOVED, Proof, prove
-from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec, cuts
+from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec, cuts, shortest
 from boostrank.kernels.forest import NAN_LEFT
 from boostrank.model.ranking_model import RankingModel, as_model
 
@@ -81,7 +82,8 @@ def export_model(
     if MOVED in allow and data is None:
         raise ParameterError(f"allow={MOVED!r} needs data; pass your own rows (DATA on the command line)")
     check_writable(path)
-    served = _served(model, target, feature_names, name or _name_of(path))
+    lacking = _lacking(model, data)
+    served = _served(model, target, feature_names, name or _name_of(path), lacking)
     if "missing" not in allow:
         _check_defaults(served, target, model.info.fill or {})
     try:
@@ -105,8 +107,9 @@ def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = 
 
 
 def _served(
-    model: RankingModel, target: TargetSpec, given: Sequence[str | Mapping[str, Any]] | None, name: str
+    model: RankingModel, target: TargetSpec, given: Declared | None, name: str, lacking: Container[str]
 ) -> ServedModel:
+    """Prepare a model. Features that are not `lacking` keep missing values, as these do not occur."""
     within = "" if model.within_query is None else model.within_query.words()
     _check(target.objections(within=within))
     own = model.feature_names
@@ -142,10 +145,30 @@ def _served(
     declared = {name_of(one): one for one in given if not isinstance(one, str)}
     fill = {} if target.rules.missing is None else model.info.fill or {}
     defaults = [fill.get(one, math.nan) for one in own]
-    defaults = [
-        default_of(declared[n], target.unset) if n in declared else v for n, v in zip(names, defaults, strict=True)
-    ]
+    whole = []
+    for i, feature in enumerate(names):
+        default = default_of(declared.get(feature, feature), target.unset)
+        if feature in declared and own[i] in lacking:
+            unset = math.isnan(default) and target.rules.missing is not None
+            defaults[i] = math.inf if unset else default  # NaN goes right, as infinity does
+        elif feature in declared and not math.isnan(default) and i in trees.forest.used:
+            whole.append(feature)
+    if whole:
+        words = "had no missing values in training; documents without a value will get the declared default"
+        warn_user(f"{quoted(whole)}: {words}", DataWarning)
     return ServedModel(name, model.backend, format.stamp(body), trees, names, declared, np.array(defaults))
+
+
+def _lacking(model: RankingModel, data: RankingDataset | None) -> Container[str]:
+    """Return the features that may be missing: those in training or in `data`, or all if that was not recorded."""
+    recorded = (model.info.data or {}).get("missing")
+    if recorded is None:
+        return model.feature_names
+    found = {*recorded, *(model.info.fill or {})}
+    if data is not None:
+        own = model.check_features(data)
+        found |= {own.feature_names[i] for i in np.flatnonzero(missing_in(own.features))}
+    return found
 
 
 def _check_defaults(served: ServedModel, target: TargetSpec, fill: Mapping[str, float]) -> None:
@@ -153,15 +176,13 @@ def _check_defaults(served: ServedModel, target: TargetSpec, fill: Mapping[str, 
     forest = served.trees.forest
     default = served.defaults.astype(np.float32)[forest.feature]
     differs = (default <= cuts(forest)) != ((forest.kind & NAN_LEFT) != 0)
-    if target.rules.missing is None:
-        differs &= ~np.isnan(default)
-    names = [served.feature_names[i] for i in np.unique(forest.feature[differs])]
+    names = [served.feature_names[i] for i in np.unique(forest.feature[differs & ~np.isnan(default)])]
     names = [name for name in names if name in served.declared]
     if names:
         value = served.defaults[served.feature_names.index(names[0])]
         fix = target.helps.get("missing", "").partition(": ")[2].removesuffix("; ")
         if fill or target.rules.missing is None:
-            number = "NaN" if target.rules.missing is None else f"{fill.get(names[0], 0.0):g}"
+            number = "NaN" if target.rules.missing is None else f"{shortest(fill.get(names[0], 0.0))}"
             fix = f"give {names[0]!r} {target.default.format(value=number)}"
         raise ExportError(
             f"{quoted(names)}: {target.title} would read {value:g} in documents without a value, but the model scores "

@@ -156,7 +156,9 @@ ELASTICSEARCH_RANKLIB = replace(
         "features: a feature set with all the model's features, in the model's order: POST _ltr/_featureset/SET",
         *_HOW[1:],
     ),
-    helps={"missing": "RankLib reads missing values as 0: train with --fill, or choose the target without -ranklib; "},
+    helps={
+        "missing": "RankLib reads missing values as 0: train with --fill median, or choose the target without -ranklib; "
+    },
     aliases=("es-ranklib",),
     unset=0.0,
     default='"missing": {value} in the field_value_factor of its query',
@@ -179,7 +181,7 @@ SPECS = (
         title="OpenSearch 2.0 to 3.1",
         rules=replace(SINGLE, strict=True, missing=0.0),
         proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 2.19",
-        helps={"missing": "OpenSearch before 3.2 reads missing values as 0: train with --fill; "},
+        helps={"missing": "OpenSearch before 3.2 reads missing values as 0: train with --fill median; "},
         unset=0.0,
         default='"missing": {value} in the field_value_factor of its query',
     ),
