@@ -156,9 +156,7 @@ ELASTICSEARCH_RANKLIB = replace(
         "features: a feature set with all the model's features, in the model's order: POST _ltr/_featureset/SET",
         *_HOW[1:],
     ),
-    helps={
-        "missing": "RankLib reads missing values as 0: train with --fill median, or choose the target without -ranklib; "
-    },
+    helps={"missing": "RankLib reads missing values as 0: train with --fill median, or choose no -ranklib target; "},
     aliases=("es-ranklib",),
     unset=0.0,
     default='"missing": {value} in the field_value_factor of its query',
