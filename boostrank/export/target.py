@@ -142,6 +142,11 @@ class TargetSpec:
         roots, node = self.parse(body, {name: column for column, name in enumerate(feature_names)})
         return lambda rows: walk(roots, node, rows, self.rules)
 
+    @property
+    def remedy(self) -> str:
+        """What to do about missing values, if the target has none."""
+        return self.helps.get("missing", "").partition(": ")[2].removesuffix("; ")
+
     def objections(
         self,
         *,
@@ -188,8 +193,8 @@ class TargetSpec:
             fix = f"train with --max-trees {self.most_trees}, or choose another target (onnx, c)"
             yield Objection("trees", words, fix, options=f"--max-trees {self.most_trees}")
         if missing and "missing" in self.helps:
-            what, _, fix = self.helps["missing"].removesuffix("; ").partition(": ")
-            yield Objection("missing", f"the data have missing values; {what}", fix, options="--fill median")
+            what = self.helps["missing"].partition(": ")[0]
+            yield Objection("missing", f"the data have missing values; {what}", self.remedy, options="--fill median")
         if declared and names and (fault := name_fault(declared, names, ordered=self.ordered)):
             yield Objection("names", fault, "pass the features of the model with --feature-names")
         for one in declared if names else ():

@@ -23,8 +23,7 @@ from boostrank.engines import format_of
 from boostrank.export import TARGETS
 from boostrank.export.declared import Declared, default_of, name_fault
 from boostrank.export.proof import KINDS, MOVED, Proof, prove
-from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec, cuts, shortest
-from boostrank.kernels.forest import NAN_LEFT
+from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec
 from boostrank.model.ranking_model import RankingModel, as_model
 
 _ENDINGS = re.compile(r"(\.(json|txt|model|xml|onnx|ubj|c|go|java|m?js|py|sql|gz))+$", re.IGNORECASE)
@@ -82,10 +81,7 @@ def export_model(
     if MOVED in allow and data is None:
         raise ParameterError(f"allow={MOVED!r} needs data; pass your own rows (DATA on the command line)")
     check_writable(path)
-    lacking = _lacking(model, data)
-    served = _served(model, target, feature_names, name or _name_of(path), lacking)
-    if "missing" not in allow:
-        _check_defaults(served, target, model.info.fill or {})
+    served = _served(model, target, feature_names, name or _name_of(path), _lacking(model, data))
     try:
         body = target.write(served)
         proof = prove(model, served, target, body, data=data, allow=allow)
@@ -169,25 +165,6 @@ def _lacking(model: RankingModel, data: RankingDataset | None) -> Container[str]
         own = model.check_features(data)
         found |= {own.feature_names[i] for i in np.flatnonzero(missing_in(own.features))}
     return found
-
-
-def _check_defaults(served: ServedModel, target: TargetSpec, fill: Mapping[str, float]) -> None:
-    """Refuse declared features whose value in documents without them goes another way than a missing value."""
-    forest = served.trees.forest
-    default = served.defaults.astype(np.float32)[forest.feature]
-    differs = (default <= cuts(forest)) != ((forest.kind & NAN_LEFT) != 0)
-    names = [served.feature_names[i] for i in np.unique(forest.feature[differs & ~np.isnan(default)])]
-    names = [name for name in names if name in served.declared]
-    if names:
-        value = served.defaults[served.feature_names.index(names[0])]
-        fix = target.helps.get("missing", "").partition(": ")[2].removesuffix("; ")
-        if fill or target.rules.missing is None:
-            number = "NaN" if target.rules.missing is None else f"{shortest(fill.get(names[0], 0.0))}"
-            fix = f"give {names[0]!r} {target.default.format(value=number)}"
-        raise ExportError(
-            f"{quoted(names)}: {target.title} would read {value:g} in documents without a value, but the model scores "
-            f"missing values otherwise; {fix}, or, if no document lacks a value, pass `--allow missing`"
-        )
 
 
 def _check(objections: Iterable[Objection]) -> None:
