@@ -111,8 +111,8 @@ def _of_target(target: str, profile: Profile, declared: tuple[Any, ...], fills: 
     missing = [profile.feature_names.get(number, str(number)) for number in lacking]
     coded = [name for name in profile.space.categories if name not in profile.text] if profile.space else []
     names = tuple(profile.feature_names.values())
-    facts = {"names": names, "categorical": coded, "missing": missing, "declared": declared}
-    for one in TARGETS.get(target).objections(**facts):
+    spec = TARGETS.get(target)
+    for one in spec.objections(names=names, categorical=coded, missing=missing, declared=declared):
         severity = Severity.ERROR if one.final else Severity.WARNING
         costs = cost if one.final else f"export --to {target} may refuse the model"
         yield Finding(f"target-{one.kind}", severity, *profile.where(), 1, one.words, costs, one.fix, one.options)

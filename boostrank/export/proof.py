@@ -396,9 +396,10 @@ def prove(
 
 def _check_defaults(model: RankingModel, served: ServedModel, target: TargetSpec, rows: Float32Array) -> None:
     """Refuse declared features whose values, in documents without them, change scores of rows that lack them."""
-    for i, name in enumerate(served.feature_names):
+    for name in served.declared:
+        i = served.feature_names.index(name)
         value, lacks = served.defaults[i], np.isnan(rows[:, i])
-        if name not in served.declared or np.isnan(value) or not lacks.any():
+        if np.isnan(value) or not lacks.any():
             continue
         replaced = rows[lacks].copy()
         replaced[:, i] = value

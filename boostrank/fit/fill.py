@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.kernels.curves import ZERO
 from boostrank.options import listed_names
 
-_OF_COLUMNS = {"mean": np.mean, "median": np.median}
+_OF_COLUMNS: dict[str, Callable[[Float64Array], Any]] = {"mean": np.mean, "median": np.median}
 
 
 def fills_of(given: Any, data: RankingDataset) -> dict[str, float]:
