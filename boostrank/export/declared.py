@@ -63,5 +63,5 @@ def name_fault(declared: Declared, names: Sequence[str], *, ordered: bool = Fals
     words += [f"has {quoted(extra)}, which the model lacks"] if extra else []
     words = words or [f"has {moved[0]!r} as number {found.index(moved[0]) + 1}"]
     count = f"there are {len(found)} feature names for a model with {len(names)} features: "
-    differs = " and ".join(words)
-    return f"{count * (len(found) != len(names))}the file {differs}; list the model's features: {typed}"
+    count *= len(found) != len(names)
+    return f"{count}the file {' and '.join(words)}; list the model's features: {typed}"

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from boostrank.core.errors import DataError, ParameterError, did_you_mean
+from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.kernels.curves import ZERO
@@ -29,19 +29,14 @@ def fills_of(given: Any, data: RankingDataset) -> dict[str, float]:
 
     Raises:
         ParameterError: if a feature is unknown or categorical, or a value is no finite number.
-        DataError: if the rows are on disk.
     """
-    if data.on_disk:
-        raise DataError("fill needs rows in memory: use --route memory, or fill the files")
-    rules: dict[str | None, Any] = {}
-    if isinstance(given, Mapping):
-        rules |= given
-    else:
+    rules: dict[str | None, Any] = dict(given) if isinstance(given, Mapping) else {None: given}
+    if isinstance(given, str):
         try:
-            parts = [part.rpartition("=") for part in listed_names(given)] if isinstance(given, str) else []
+            parts = [part.rpartition("=") for part in listed_names(given)]
         except ValueError as error:
             raise ParameterError(f"fill={error}") from None
-        rules |= {name if mark else None: value for name, mark, value in parts} or {None: given}
+        rules = {name if mark else None: value for name, mark, value in parts}
     for name in rules.keys() - {None, *data.feature_names}:
         raise ParameterError(f"fill: there is no feature {name!r}{did_you_mean(str(name), data.feature_names)}")
     for name in rules.keys() & data.categories.keys():
@@ -52,8 +47,6 @@ def fills_of(given: Any, data: RankingDataset) -> dict[str, float]:
 
 def filled(data: RankingDataset, fills: Mapping[str, float]) -> RankingDataset:
     """Return the data set with numbers in place of missing values."""
-    if data.on_disk:
-        raise DataError("fill needs rows in memory: use --route memory, or fill the files")
     features, values = data.features[:], array_of(fills, data.feature_names)
     if sparse.issparse(features):
         features = features.copy()

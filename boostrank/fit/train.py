@@ -230,6 +230,8 @@ def _filled(plan: Plan) -> Plan:
     unfit = [name for name in ("zero_as_missing", "linear_tree") if named.get(name)]
     if unfit or not plan.engine.grows_trees:
         raise ParameterError(f"fill is not available with {', '.join(unfit) or plan.engine.name}")
+    if data.on_disk:
+        raise DataError("fill needs rows in memory: use --route memory, or fill the files")
     fill = dict(before or {}) if asked is None else fills_of(asked, data)
     if before and before != fill:
         raise ParameterError("init_model has other fill values, which cannot change: remove fill")

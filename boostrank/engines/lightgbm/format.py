@@ -166,14 +166,15 @@ class LightGBMFormat(ModelFormat):
     def filled(self, body: bytes, values: Float64Array) -> bytes:
         model = parse_text(body)
         refuse(any(tree.linear for tree in model.trees), "leaves with linear models cannot have fill values")
-        first, texts = model.start_trees, []
-        if first:
-            texts = [tree.encode() for tree in write_start(filled_start(read_start(model.trees[:first]), values))]
+        kinds_of = b"%d" % _MISSING_RIGHT, b"%d" % _MISSING_LEFT
+        first = model.start_trees
+        start = write_start(filled_start(read_start(model.trees[:first]), values))
+        texts = [tree.encode() for tree in start]
         for tree in model.trees[first:]:
             words = (tree.words(key) for key in (b"decision_type", b"split_feature", b"threshold"))
             kinds = b" ".join(
-                kind if int(kind) & 1 or np.isnan(value := values[int(feature)]) else _filled_kind(value, float(bound))
-                for kind, feature, bound in zip(*words, strict=True)
+                kind if int(kind) & 1 or np.isnan(values[int(at)]) else kinds_of[int(values[int(at)] <= float(bound))]
+                for kind, at, bound in zip(*words, strict=True)
             )
             texts.append(replace(tree, fields={**tree.fields, b"decision_type": kinds}).to_bytes())
         return joined(model.head, texts, model.tail)
@@ -195,11 +196,6 @@ class LightGBMFormat(ModelFormat):
 
 
 LIGHTGBM = LightGBMFormat()
-
-
-def _filled_kind(value: float, threshold: float) -> bytes:
-    """Return the decision bits that send missing values where LightGBM sends `value`, which is 0 or beyond `ZERO`."""
-    return b"%d" % (_MISSING_LEFT if value <= threshold else _MISSING_RIGHT)
 
 
 def _with_line(head: bytes, key: str, value: str) -> bytes:

@@ -164,11 +164,9 @@ class XGBoostFormat(ModelFormat):
         return models[0].with_trees(sum_of_starts([model.start for model in models], weights), trees, ends)
 
     def filled(self, body: bytes, values: Float64Array) -> bytes:
-        document = json.loads(body)
         model = self.parse(body)
-        booster = document["learner"]["gradient_booster"]
-        trees = booster.get("gbtree", booster)["model"]["trees"]
-        start = write_start(filled_start(model.start, values), values.size) if model.start_trees else []
+        trees = model.forest["trees"]
+        start = write_start(filled_start(model.start, values), values.size)
         trees[: len(start)] = [dict(tree) | {"id": i} for i, tree in enumerate(start)]
         for tree in trees[len(start) :]:
             categorical = set(tree.get("categories_nodes", ()))
@@ -176,7 +174,7 @@ class XGBoostFormat(ModelFormat):
                 if tree["left_children"][node] >= 0 and node not in categorical and not np.isnan(values[feature]):
                     left = np.float32(values[feature]) < np.float32(tree["split_conditions"][node])
                     tree["default_left"][node] = int(left)
-        return write_json(document)
+        return write_json(model.document)
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         document = json.loads(body)
