@@ -324,12 +324,12 @@ def by_feature(curves: Iterable[tuple[int, Curve]]) -> dict[int, Curve]:
 
 def filled_start(start: Mapping[int, Curve], values: Float64Array) -> dict[int, Curve]:
     """Return the functions with their value at values[i] for a missing feature i, unless that is NaN."""
-    found = dict(start)
+    filled = dict(start)
     for feature, curve in start.items():
         if not np.isnan(values[feature]):
             piece = np.searchsorted(curve.bounds, values[feature])
-            found[feature] = replace(curve, missing=float(curve.constant[piece]))
-    return found
+            filled[feature] = replace(curve, missing=float(curve.constant[piece]))
+    return filled
 
 
 def sum_of_starts(starts: Sequence[Mapping[int, Curve]], weights: Sequence[float] | None = None) -> dict[int, Curve]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -42,26 +43,27 @@ def name_fault(declared: Declared, names: Sequence[str], *, ordered: bool = Fals
     Args:
         ordered: whether the program numbers the features in the order of their declaration.
     """
-    found = list(map(name_of, declared))
+    listed = list(map(name_of, declared))
     known = set(names)
-    shared = known & set(found)
-    repeated = [name for i, name in enumerate(found) if name in found[:i]]
-    if repeated:
-        return f"two features have the name {repeated[0]!r}"
+    shared = known & set(listed)
+    repeated = next((name for name, count in Counter(listed).items() if count > 1), None)
+    if repeated is not None:
+        return f"two features have the name {repeated!r}"
     typed = ", ".join(names[:20]) + ", ..." * (len(names) > 20)
-    moved = [name for name, own in zip(found, names, strict=False) if name in known and name != own]
-    if shared == known == set(found):
+    moved = [name for name, expected in zip(listed, names, strict=False) if name in known and name != expected]
+    if shared == known == set(listed):
         if not moved or not ordered:
             return None
         first = moved[0]
-        return f"the file has {first!r} as number {found.index(first) + 1}; list the features in this order: {typed}"
-    if len(found) == len(names) and not moved and (not shared or all(isinstance(one, str) for one in declared)):
+        return f"the file has {first!r} as number {listed.index(first) + 1}; list the features in this order: {typed}"
+    plain = not shared or all(isinstance(feature, str) for feature in declared)
+    if len(listed) == len(names) and not moved and plain:
         return None  # other names for the model's features
     # What differs, by name.
-    lacking, extra = [one for one in names if one not in shared], [one for one in found if one not in known]
+    lacking, extra = [name for name in names if name not in shared], [name for name in listed if name not in known]
     words = [f"lacks {quoted(lacking)}"] if lacking else []
     words += [f"has {quoted(extra)}, which the model lacks"] if extra else []
-    words = words or [f"has {moved[0]!r} as number {found.index(moved[0]) + 1}"]
-    count = f"there are {len(found)} feature names for a model with {len(names)} features: "
-    count *= len(found) != len(names)
+    words = words or [f"has {moved[0]!r} as number {listed.index(moved[0]) + 1}"]
+    count = f"there are {len(listed)} feature names for a model with {len(names)} features: "
+    count *= len(listed) != len(names)
     return f"{count}the file {' and '.join(words)}; list the model's features: {typed}"

@@ -197,10 +197,10 @@ class TargetSpec:
             yield Objection("missing", f"the data have missing values; {what}", self.remedy, options="--fill median")
         if declared and names and (fault := name_fault(declared, names, ordered=self.ordered)):
             yield Objection("names", fault, "pass the features of the model with --feature-names")
-        for one in declared if names else ():
-            default = default_of(one, self.unset)
-            if name_of(one) in missing and "missing" not in self.helps and not math.isnan(default):
-                words = f"{name_of(one)!r} has missing values in the data, but would be {default:g} in {self.title}"
+        for feature in declared if names and "missing" not in self.helps else ():
+            default = default_of(feature, self.unset)
+            if name_of(feature) in missing and not math.isnan(default):
+                words = f"{name_of(feature)!r} has missing values in the data, but would be {default:g} in {self.title}"
                 yield Objection("missing", words, f"give it {self.default.format(value='NaN')}, or train with --fill")
 
 

@@ -108,12 +108,12 @@ def _served(
     """Prepare a model. Features that are not `lacking` keep missing values, as these do not occur."""
     within = "" if model.within_query is None else model.within_query.words()
     _check(target.objections(within=within))
-    own = model.feature_names
-    given = own if given is None else given
-    if fault := name_fault(given, own, ordered=target.ordered):
+    columns = model.feature_names
+    given = columns if given is None else given
+    if fault := name_fault(given, columns, ordered=target.ordered):
         raise ParameterError(f"--feature-names: {fault}")
     names = tuple(map(name_of, given))
-    names = own if set(names) == set(own) else names  # the model's own, in the order of a feature store
+    names = columns if set(names) == set(columns) else names  # the model's, in the order of a feature store
     for what, option, one in [*(("feature", "--feature-names", one) for one in names), ("model", "--name", name)]:
         if not one or _UNFIT.search(one):
             raise ParameterError(
@@ -138,13 +138,13 @@ def _served(
     if target.rules.sums is np.float32 and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
     # Values of documents without a feature: the declared ones, or the fill values if the program has no missing ones.
-    declared = {name_of(one): one for one in given if not isinstance(one, str)}
+    declared = {name_of(feature): feature for feature in given if not isinstance(feature, str)}
     fill = {} if target.rules.missing is None else model.info.fill or {}
-    defaults = [fill.get(one, math.nan) for one in own]
+    defaults = [fill.get(column, math.nan) for column in columns]
     whole = []
     for i, feature in enumerate(names):
         default = default_of(declared.get(feature, feature), target.unset)
-        if feature in declared and own[i] in lacking:
+        if feature in declared and columns[i] in lacking:
             unset = math.isnan(default) and target.rules.missing is not None
             defaults[i] = math.inf if unset else default  # NaN goes right, as infinity does
         elif feature in declared and not math.isnan(default) and i in trees.forest.used:
@@ -160,11 +160,11 @@ def _lacking(model: RankingModel, data: RankingDataset | None) -> Container[str]
     recorded = (model.info.data or {}).get("missing")
     if recorded is None:
         return model.feature_names
-    found = {*recorded, *(model.info.fill or {})}
+    lacking = {*recorded, *(model.info.fill or {})}
     if data is not None:
-        own = model.check_features(data)
-        found |= {own.feature_names[i] for i in np.flatnonzero(missing_in(own.features))}
-    return found
+        data = model.check_features(data)
+        lacking |= {data.feature_names[i] for i in np.flatnonzero(missing_in(data.features))}
+    return lacking
 
 
 def _check(objections: Iterable[Objection]) -> None:

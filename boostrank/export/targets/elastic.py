@@ -41,8 +41,8 @@ def write(model: ServedModel, *, fields: bool = False) -> bytes:
     definition = json.dumps({"trained_model": {"ensemble": ensemble}}, separators=(",", ":")).encode()
     query = {"match": {"FIELD": "{{query}}"}}
     templates = {name: {"query_extractor": {"feature_name": name, "query": query}} for name in names}
-    own = {name: one for name, one in model.declared.items() if "query_extractor" in one}
-    extractors = [own.get(name, templates[name]) for name in names]
+    queries = {name: feature for name, feature in model.declared.items() if "query_extractor" in feature}
+    extractors = [queries.get(name, templates[name]) for name in names]
     document: dict[str, Any] = {"inference_config": {"learning_to_rank": {"feature_extractors": extractors}}}
     if fields:
         document["input"] = {"field_names": names}
@@ -52,7 +52,7 @@ def write(model: ServedModel, *, fields: bool = False) -> bytes:
         raise ExportError(
             f"the file has {len(body):,} bytes, more than Elasticsearch's limit of {_MOST_BYTES:,}: train fewer trees"
         )
-    if not own:
+    if not queries:
         warn_user(
             f"the file has a template for each of {len(names)} features: replace FIELD, or the whole query, or pass "
             "feature extractors as JSON (--feature-names)",

@@ -42,7 +42,7 @@ def write(model: ServedModel, *, missing: bool = True) -> bytes:
     roots = nested(forest, lambda value: {"value": java_text(value)}, node, model.trees.base)
     params: dict[str, Any] = {"isNullSameAsZero": False} if missing else {}
     used = [model.feature_names[i] for i in np.unique(forest.feature)]
-    stores = {str(one["store"]) for one in model.declared.values() if "store" in one}
+    stores = {str(feature["store"]) for feature in model.declared.values() if "store" in feature}
     if len(stores) > 1:
         raise ExportError(f"a model reads one feature store, but its features are in {', '.join(sorted(stores))}")
     document = {
