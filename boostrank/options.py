@@ -464,7 +464,17 @@ class SingleOptions(FitOptions, WithinQueryOptions, StartOptions):
     """The options for a single new training."""
 
 
-class TrainOptions(SingleOptions, group="Models"):
+class FillOptions(Options, group="Start and features"):
+    fill: Any = option(
+        "Replace missing values, also when scoring: by a number, mean or median of the training data, for all numeric "
+        "features or by name. For programs that know no missing values.",
+        metavar="NUMBER|mean|median|FEATURE=...,...",
+        alone=True,
+        conflicts="within_query",
+    )
+
+
+class TrainOptions(SingleOptions, FillOptions, group="Models"):
     """The training options that `boostrank.train` and `boostrank train` share.
 
     `params` is the given dictionary, with all parameters in Python, or those of --param on the command line.

@@ -55,6 +55,7 @@ class DataRecord(TypedDict, total=False):
     features: Count
     feature_names: list[str]
     fingerprint: str | None
+    missing: list[str]
     categories: dict[str, CategoryRecord]
 
 
@@ -130,6 +131,7 @@ class ModelInfo(
         folds: members of an average over folds, with rounds and held-out metrics.
         price: number of trees and the limit on it.
         calibration: map from scores to expected grades.
+        fill: numbers that replace missing values, by feature.
     """
 
     backend: str | None = None
@@ -146,6 +148,7 @@ class ModelInfo(
     within_query: WithinRecord | None = None
     price: PriceRecord | None = None
     calibration: CalibrationRecord | None = None
+    fill: dict[str, float] | None = None
 
     def __post_init__(self) -> None:
         for place, value in (("objective.name", self.objective_name), ("data.reader.gain", self.gain)):

@@ -15,13 +15,14 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import BAD_INPUT, DONE, GATE_SHUT, say, settle
-from boostrank.cli.reading import name_of
+from boostrank.cli.reading import declared_features, name_of
 from boostrank.cli.show import ReadProgress, aligned, duration, width
 from boostrank.core.errors import InputError
 from boostrank.core.text import count_of, size_words
 from boostrank.options import (
     ClickOptions,
     FileOptions,
+    FillOptions,
     JsonOptions,
     MemoryOptions,
     TargetOptions,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from boostrank.planning import Plan, Survey
 
 
-class Doctor(ClickOptions, JsonOptions, ThreadOptions, TargetOptions, group="Data and output"):
+class Doctor(ClickOptions, JsonOptions, ThreadOptions, TargetOptions, FillOptions, group="Data and output"):
     files: tuple[str, ...] = argument("FILE...", file="data")
     valid: tuple[str, ...] = option("Validation or test data to compare with the training data.", file="data")
     gain: str = option("Gain of a label, as for train.", "exponential", metavar="RULE")
@@ -58,6 +59,7 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
     from boostrank.fit.doctor import with_refusal
 
     strict, reading, columns = reading.strict, replace(reading, strict=False), None
+    declared, reading = declared_features(own.target, reading, own.files)
     if own.clicks:
         if reading.regroup:  # each piece would count as a query
             raise InputError("--clicks and --regroup cannot be used together; sort the file first")
@@ -82,7 +84,7 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
             if one != "-" and os.path.isfile(f"{one}{ENDING}"):
                 say(f"{one}{ENDING} exists; pass --clicks to check it instead of the labels")
     if own.target:
-        findings = Findings([*findings, *_of_target(own.target, sets[0])])
+        findings = Findings([*findings, *_of_target(own.target, sets[0], declared, own.fill is not None)])
     errors, warnings = (sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING))
     settle(BAD_INPUT if errors else GATE_SHUT if warnings and strict else DONE)
     if own.as_json:
@@ -102,19 +104,21 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
         click.echo(f"train needs these options: {' '.join(dict.fromkeys(options))}")
 
 
-def _of_target(target: str, profile: Profile) -> Iterator[Finding]:
+def _of_target(target: str, profile: Profile, declared: tuple[Any, ...], fills: bool) -> Iterator[Finding]:
     """Yield findings about data that the serving program cannot represent."""
-    from boostrank.data.blocks import MISSING
     from boostrank.data.doctor import Finding, Severity
     from boostrank.export import TARGETS
 
-    missing, cost = bool(profile.counts[MISSING]), f"train --for {target} refuses the data, as export does the model"
+    cost = f"train --for {target} refuses the data, as export does the model"
+    lacking = [] if fills else profile.examined[profile.missing[profile.examined] > 0].tolist()
+    missing = [profile.feature_names.get(number, str(number)) for number in lacking]
     coded = [name for name in profile.space.categories if name not in profile.text] if profile.space else []
     names = tuple(profile.feature_names.values())
-    for one in TARGETS.get(target).objections(names=names, categorical=coded, missing=missing):
+    spec = TARGETS.get(target)
+    for one in spec.objections(names=names, categorical=coded, missing=missing, declared=declared):
         severity = Severity.ERROR if one.final else Severity.WARNING
         costs = cost if one.final else f"export --to {target} may refuse the model"
-        yield Finding(f"target-{one.kind}", severity, *profile.where(), 1, one.words, costs, one.fix)
+        yield Finding(f"target-{one.kind}", severity, *profile.where(), 1, one.words, costs, one.fix, one.options)
 
 
 def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile:

@@ -56,8 +56,10 @@ def export(own: Export, reading: FileOptions) -> None:
     runs the program where possible, and otherwise reads the file back and applies the program's rules. Different scores
     are refused. If DATA is given, no document may change its rank in its query.
     """
+    from boostrank.data.options import name_of as feature_name
     from boostrank.export import TARGETS
     from boostrank.export.proof import moved_line
+    from boostrank.export.target import shortest
     from boostrank.export.writing import export_model, how_to, read_feature_names
     from boostrank.model.ranking_model import RankingModel
 
@@ -80,7 +82,7 @@ def export(own: Export, reading: FileOptions) -> None:
         say("rows with infinite values were not tested, as the input format of the target cannot hold them")
     if proof.untried:
         say(f"values within {proof.untried:.2g} of a threshold were not tested, as the target may move it that far")
-    used = {model.column_names[i] for i in model.trees().used}
+    used = [model.column_names[i] for i in model.trees().used]
     coded = [feature for feature, one in model.categories.items() if one.values is not None and feature in used]
     if coded:
         say(f"{', '.join(coded)}: the target expects category codes, as listed in {own.model}.meta.json")
@@ -89,6 +91,12 @@ def export(own: Export, reading: FileOptions) -> None:
     if proof.moves is not None:
         largest = proof.moves.largest
         click.echo(f"{name_of(own.data)}: {moved_line(proof.moves)}; the largest difference is {largest:.2g}")
+    if names is not None and len({*map(feature_name, names)} - {*model.feature_names}):
+        pairs = (f"{mine} is {feature_name(one)}" for mine, one in zip(model.feature_names[:5], names, strict=False))
+        say(f"names in {own.names} are taken in the model's order: {', '.join(pairs)}, ...")
+    if target.rules.missing is not None and model.info.fill:
+        values = ", ".join(f"{name}={shortest(model.info.fill[name])}" for name in used if name in model.info.fill)
+        click.echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
     for line in how_to(target, own.output, own.name):
         click.echo(line)
 

@@ -201,6 +201,22 @@ def metrics_of(names: Sequence[str]) -> list[Any]:
     return metrics
 
 
+def declared_features(
+    target: str | None, reading: FileOptions, files: Sequence[str]
+) -> tuple[tuple[Any, ...], FileOptions]:
+    """Return the features that --feature-names declares for a target, and the options for reading the files."""
+    from boostrank.data.tables import is_table
+    from boostrank.export.writing import read_feature_names
+
+    if not target or not reading.feature_names:
+        return (), reading
+    declared = read_feature_names(reading.feature_names)
+    if all(map(is_table, files)):
+        return declared, replace(reading, feature_names=None)
+    # Names in plain text are those of the data.
+    return (declared if not all(isinstance(one, str) for one in declared) else ()), reading
+
+
 def name_of(paths: str | Sequence[str]) -> str:
     """Return how messages name some files, such as `a.txt and 2 more files`."""
     first, *more = [paths] if isinstance(paths, str) else paths

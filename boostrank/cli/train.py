@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import numpy as np
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, StopRequest, graceful_stop, say
-from boostrank.cli.reading import Reader, metrics_of
+from boostrank.cli.reading import Reader, declared_features, metrics_of
 from boostrank.cli.show import RoundProgress, aligned, duration
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.core.files import check_appendable, check_not_read, check_writable, remove_leftovers, reserved
@@ -42,6 +43,7 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     any. A second Ctrl-C exits at once.
     """
     from boostrank.clicks.sidecar import click_reading
+    from boostrank.export import TARGETS
     from boostrank.model.files import check_ending
 
     if own.cluster == "env":
@@ -67,6 +69,10 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
         raise ParameterError("--folds needs rows in memory; leave out --route and --cache")
     if own.target:
         _check_for(own.target, engine=options.backend, within=options.within_query or "")
+        most = TARGETS.get(own.target).most_trees
+        if most is not None and options.max_trees is None and not own.cluster:
+            say(f"--max-trees {most}: the limit of {own.target}")
+            options = replace(options, max_trees=most)
     check_ending(own.model)
     check_writable(own.model)
     checkpoint = _checkpoint(own, options)
@@ -114,6 +120,9 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
                 "--cluster does not support --gain with columns; write gains as labels, and use --gain linear"
             )
         return _on_cluster(own, options, checked.rounds, reading, names, metric)
+    declared, reading = declared_features(own.target, reading, own.train)
+    if own.target:
+        _check_for(own.target, params=get_backend(options.backend).params.named(checked.engine))
     known = reading.keywords | {"labelled": columns is None}
     route = "memory" if options.folds else wanted_route(options.backend, own.route, own.cache)
     copies = copied_rows(own.valid) if own.clicks else 0.0
@@ -150,8 +159,8 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     if own.target:
         data, rounds = plan.train_set, plan.rounds * len(recipe.members)
         trees = min(rounds + data.n_features, options.max_trees or sys.maxsize)
-        missing = bool(missing_in(data.features).any())
-        facts = {"categorical": tuple(data.categories), "trees": trees, "missing": missing}
+        missing = [data.feature_names[i] for i in np.flatnonzero(missing_in(data.features))]
+        facts = {"categorical": tuple(data.categories), "trees": trees, "missing": missing, "declared": declared}
         _check_for(own.target, names=data.feature_names, **facts)
     if on_folds and not recipe.folds and not valid_sets:
         plan = replace(plan, valid=(("training", plan.train_set),))

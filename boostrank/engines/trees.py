@@ -145,6 +145,10 @@ class ModelFormat(Protocol):
         """Return the trees of a parsed model for export, or raise ModelError if scores are not sums of leaves."""
         raise ModelError(f"models of {self.name} cannot be exported")
 
+    def filled(self, body: bytes, values: Float64Array) -> bytes:
+        """Return a model file that scores a missing value of feature i as values[i], unless that is NaN."""
+        raise ModelError(f"models of {self.name} cannot have fill values")
+
     def merge(self, models: Sequence[Any], weights: Sequence[float] | None = None) -> bytes:
         """Return a model file whose scores are the weighted sum of the scores of parsed models.
 
@@ -316,6 +320,16 @@ def by_feature(curves: Iterable[tuple[int, Curve]]) -> dict[int, Curve]:
     for feature, curve in curves:
         found[feature] = combined([found[feature], curve], [1.0, 1.0]) if feature in found else curve
     return found
+
+
+def filled_start(start: Mapping[int, Curve], values: Float64Array) -> dict[int, Curve]:
+    """Return the functions with their value at values[i] for a missing feature i, unless that is NaN."""
+    filled = dict(start)
+    for feature, curve in start.items():
+        if not np.isnan(values[feature]):
+            piece = np.searchsorted(curve.bounds, values[feature])
+            filled[feature] = replace(curve, missing=float(curve.constant[piece]))
+    return filled
 
 
 def sum_of_starts(starts: Sequence[Mapping[int, Curve]], weights: Sequence[float] | None = None) -> dict[int, Curve]:

@@ -22,7 +22,7 @@ from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import depths
 from boostrank.export.reading import Rules, scores
-from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, above, cuts, parents
+from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, above, cuts, parents, shortest
 from boostrank.kernels.forest import LISTED_RIGHT, Forest
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.model.scores import as_scores
@@ -340,7 +340,14 @@ def prove(
         ExportError: if scores or ranks differ, and `allow` does not contain that kind.
     """
     forest, names = served.trees.forest, served.feature_names
-    score = target.scorer(body, names)
+    scorer, defaults = target.scorer(body, names), served.defaults
+
+    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Score rows as the program does, which replaces missing values by its features' defaults."""
+        if np.isnan(defaults).all():
+            return scorer(rows)
+        return scorer(np.where(np.isnan(rows), defaults.astype(rows.dtype), rows))
+
     resolution = None if target.resolution is None else target.resolution(forest)
     pack = parity_pack(forest, len(names), target.most_rows, resolution)
     if target.finite:
@@ -348,6 +355,8 @@ def prove(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the pack has unseen categories on purpose
         own = model.predict(pack.rows)
+    if "missing" not in allow:
+        _check_defaults(model, served, target, pack.rows)
     given = np.asarray(score(pack.rows))
     if given.shape != own.shape:
         raise ExportError(f"{target.proved_by} returned scores of shape {given.shape} for {own.size} rows")
@@ -385,6 +394,27 @@ def prove(
         moves,
         untried if untried > _NOTHING else 0.0,
     )
+
+
+def _check_defaults(model: RankingModel, served: ServedModel, target: TargetSpec, rows: Float32Array) -> None:
+    """Refuse declared features whose values, in documents without them, change scores of rows that lack them."""
+    for name in served.declared:
+        i = served.feature_names.index(name)
+        value, lacks = served.defaults[i], np.isnan(rows[:, i])
+        if np.isnan(value) or not lacks.any():
+            continue
+        replaced = rows[lacks].copy()
+        replaced[:, i] = value
+        if np.array_equal(model.predict(replaced), model.predict(rows[lacks])):
+            continue
+        fill, fix = (model.info.fill or {}).get(model.feature_names[i]), target.remedy
+        if fill is not None or target.rules.missing is None:
+            number = "NaN" if target.rules.missing is None else f"{shortest(fill)}"
+            fix = f"give it {target.default.format(value=number)}"
+        raise ExportError(
+            f"{name!r}: {target.title} would read {value:g} in documents without a value, but the model scores missing "
+            f"values otherwise; {fix}, or, if no document lacks a value, pass `--allow missing`"
+        )
 
 
 def moved_line(moves: Verification) -> str:

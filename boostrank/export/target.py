@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,10 @@ import numpy.typing as npt
 from boostrank.core.errors import InputError
 from boostrank.core.text import count_of
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.options import quoted
+from boostrank.data.options import name_of, quoted
 from boostrank.engines import get_backend
 from boostrank.engines.trees import ServedTrees, depths
+from boostrank.export.declared import Declared, default_of, name_fault
 from boostrank.export.reading import SINGLE, Rules, Tree, walk
 from boostrank.kernels.curves import rounded_down
 from boostrank.kernels.forest import NAN_LEFT, ZERO_IS_MISSING, Forest
@@ -46,7 +49,8 @@ class ServedModel:
         trees: all trees. Trees with small leaves come first if the target sums in float32 and the engine does not,
             unless the target's scores are bit-identical.
         feature_names: d names in column order, as used in the serving program.
-        extractors: Elasticsearch's feature extractor for each feature name, if the user gave them.
+        declared: the program's declaration of features by name (a feature store, a feature set), if the user gave it.
+        defaults: float64[d], the value of each feature that the program gives to documents without it, or NaN.
     """
 
     name: str
@@ -54,7 +58,8 @@ class ServedModel:
     body: bytes
     trees: ServedTrees
     feature_names: tuple[str, ...]
-    extractors: Mapping[str, Any] = field(default_factory=dict)
+    declared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    defaults: Float64Array = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -65,12 +70,14 @@ class Objection:
         kind: within-query, engine, categories, names, trees or missing.
         words, fix: texts with the reason and the remedy.
         final: whether no export option can help.
+        options: options of training that help, or "".
     """
 
     kind: str
     words: str
     fix: str
     final: bool = True
+    options: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +89,8 @@ class TargetSpec:
         title: name of the program that reads the file.
         write: function that returns the file.
         proved_by: description of the scorer: "XGBoost", "reading the file by the rules of Solr 9.2".
-        how: three lines of instructions, in which `{file}` and `{model}` are replaced by the file and model names.
+        how: three lines of instructions, with the file's name (`{file}`), its path for a shell (`{path}`) and for
+            Python (`{literal}`), and the model's name for JSON in single quotes of a shell (`{model}`).
         rules: number types of leaves, sums and scores, or all of the program's rules if there is a `parse`.
         read: function that takes the file and feature names and returns a scorer, if the program can run here.
         parse: function that takes the file and a mapping from feature names to columns, and returns the trees' roots
@@ -90,11 +98,15 @@ class TargetSpec:
         exact: engines whose models get bit-identical scores.
         extra: the boostrank extra that `write` or `read` needs.
         resolution: function that returns the distance of the target's from the model's thresholds, float64[M]; None: 0.
+        unset: value that documents without a feature have if its declaration sets none; NaN for a missing value.
+        default: what declares the value, `{value}`, for documents without a feature.
+        ordered: whether the program numbers features in the order of their declaration.
         finite: whether the format has no infinite values, in which case the proof omits them.
         most_rows: maximum number of rows in the proof.
         helps: the remedy for each kind of row (`proof.KINDS`) for which the target has no rule.
         engine: the only engine whose models the target supports; empty for any engine.
         categories: whether the target supports categorical splits.
+        zeros: whether the target supports zeros as missing values.
         name_fault: function that takes the feature names and returns why the target refuses them, or None.
     """
 
@@ -109,12 +121,16 @@ class TargetSpec:
     exact: tuple[str, ...] = ()
     extra: str = ""
     resolution: Callable[[Forest], Float64Array] | None = None
+    unset: float = math.nan
+    default: str = "no `missing` and no `default_score` in its query"
+    ordered: bool = False
     finite: bool = False
     most_rows: int = 150_000
     helps: Mapping[str, str] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
     engine: str = ""
     categories: bool = True
+    zeros: bool = False
     most_trees: int | None = None
     name_fault: Callable[[Sequence[str]], str | None] = lambda names: None
 
@@ -126,6 +142,11 @@ class TargetSpec:
         roots, node = self.parse(body, {name: column for column, name in enumerate(feature_names)})
         return lambda rows: walk(roots, node, rows, self.rules)
 
+    @property
+    def remedy(self) -> str:
+        """What to do about missing values, if the target has none."""
+        return self.helps.get("missing", "").partition(": ")[2].removesuffix("; ")
+
     def objections(
         self,
         *,
@@ -134,9 +155,17 @@ class TargetSpec:
         categorical: Sequence[str] = (),
         within: str = "",
         trees: int = 0,
-        missing: bool = False,
+        missing: Collection[str] = (),
+        declared: Declared = (),
+        params: Mapping[str, Any] = MappingProxyType({}),
     ) -> Iterator[Objection]:
-        """Yield the reasons why the target cannot represent a model, or a model that is yet to be trained."""
+        """Yield the reasons why the target cannot represent a model, or a model that is yet to be trained.
+
+        Args:
+            missing: features with missing values in the data.
+            declared: the program's declaration of features.
+            params: the engine's parameters by their main names.
+        """
         if within:
             words = f"the model computes {within} within each query, but {self.title} scores one document at a time"
             fix = "train without --within-query, or score with boostrank predict"
@@ -145,22 +174,34 @@ class TargetSpec:
             words = f"{engine} compares and sums in float32, but {self.title} in float64, so scores would differ"
             fix = f"train with --backend {self.engine}, or export to xgboost, onnx or c"
             yield Objection("engine", words, fix)
+        unserved = ["linear_tree"] * bool(params.get("linear_tree"))
+        unserved += ["boosting=rf"] * (params.get("boosting") in ("rf", "random_forest"))
+        unserved += ["zero_as_missing"] * bool(params.get("zero_as_missing") and not self.zeros)
+        for name in unserved:
+            yield Objection("engine", f"{self.title} does not support models of {name}", "train without this parameter")
         if engine and not get_backend(engine).grows_trees:
             yield Objection("engine", f"{engine} models have no trees", "train with --backend lightgbm or xgboost")
         if categorical and not self.categories:
             features = f"{count_of(len(categorical), 'categorical feature')} ({quoted(categorical)})"
             words = f"the model has {features}, but {self.title} does not support categorical splits"
             fix = f"replace the categories by numbers, or train with --drop {typed_names(*categorical)}"
-            yield Objection("categories", words, fix)
+            yield Objection("categories", words, fix, options=f"--drop {typed_names(*categorical)}")
         if fault := self.name_fault(names):
             yield Objection("names", fault, "pass other names with --feature-names when you export", final=False)
         if self.most_trees is not None and trees > self.most_trees:
             words = f"the model has {trees:,} trees, more than the limit of {self.title}, {self.most_trees:,}"
             fix = f"train with --max-trees {self.most_trees}, or choose another target (onnx, c)"
-            yield Objection("trees", words, fix, final=False)
+            yield Objection("trees", words, fix, options=f"--max-trees {self.most_trees}")
         if missing and "missing" in self.helps:
-            what, _, fix = self.helps["missing"].removesuffix("; ").partition(": ")
-            yield Objection("missing", f"the data have missing values; {what}", fix, final=False)
+            what = self.helps["missing"].partition(": ")[0]
+            yield Objection("missing", f"the data have missing values; {what}", self.remedy, options="--fill median")
+        if declared and names and (fault := name_fault(declared, names, ordered=self.ordered)):
+            yield Objection("names", fault, "pass the features of the model with --feature-names")
+        for feature in declared if names and "missing" not in self.helps else ():
+            default = default_of(feature, self.unset)
+            if name_of(feature) in missing and not math.isnan(default):
+                words = f"{name_of(feature)!r} has missing values in the data, but would be {default:g} in {self.title}"
+                yield Objection("missing", words, f"give it {self.default.format(value='NaN')}, or train with --fill")
 
 
 def with_version(title: str, *packages: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+import shlex
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,16 @@ from boostrank.core.errors import DataWarning, ModelError, ParameterError, warn_
 from boostrank.core.files import check_writable, read_text, write_atomically
 from boostrank.core.types import takes
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.options import features_in_json, name_of
+from boostrank.data.options import features_in_json, name_of, quoted
+from boostrank.data.rows import missing_in
 from boostrank.engines import format_of
 from boostrank.export import TARGETS
+from boostrank.export.declared import Declared, default_of, name_fault
 from boostrank.export.proof import KINDS, MOVED, Proof, prove
 from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec
 from boostrank.model.ranking_model import RankingModel, as_model
 
+_ENDINGS = re.compile(r"(\.(json|txt|model|xml|onnx|ubj|c|go|java|m?js|py|sql|gz))+$", re.IGNORECASE)
 # Control characters, line ends and lone surrogates.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -52,9 +57,9 @@ def export_model(
         model: LightGBM or XGBoost ranker, as a `RankingModel`, its path, or a booster or ranker from these libraries.
         path: path of the file to write.
         to: name of a target in `boostrank.export.TARGETS`, such as "solr", "onnx" or "c".
-        feature_names: d feature names in the serving program, or Elasticsearch's feature extractors; None for the names
-            in the model.
-        name: name of the model in the serving program; None for the file name without its suffix.
+        feature_names: d feature names in the serving program, or the objects of its feature store, feature set or
+            feature extractors, which must give missing values as the model expects; None for the names in the model.
+        name: name of the model in the serving program; None for the file name without its ending.
         data: rows of your own with queries, in which no document may change its rank.
         allow: kinds of rows whose scores may differ (`boostrank.export.proof.KINDS`); "moved" allows documents of
             `data` to change their ranks.
@@ -76,7 +81,7 @@ def export_model(
     if MOVED in allow and data is None:
         raise ParameterError(f"allow={MOVED!r} needs data; pass your own rows (DATA on the command line)")
     check_writable(path)
-    served = _served(model, target, feature_names, name or _plain(Path(path).name.partition(".")[0]))
+    served = _served(model, target, feature_names, name or _name_of(path), _lacking(model, data))
     try:
         body = target.write(served)
         proof = prove(model, served, target, body, data=data, allow=allow)
@@ -92,29 +97,29 @@ def export_model(
 
 def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = None) -> list[str]:
     """Return three lines of instructions for using the file."""
-    file = Path(path).name
-    return [line.format(file=file, model=name or _plain(file.partition(".")[0])) for line in target.how]
+    inner = json.dumps(name or _name_of(path), ensure_ascii=False)[1:-1].replace("'", "'\\''")
+    words = {"file": Path(path).name, "path": shlex.quote(os.fspath(path)), "literal": repr(os.fspath(path))}
+    return [line.format(**words, model=inner) for line in target.how]
 
 
 def _served(
-    model: RankingModel, target: TargetSpec, given: Sequence[str | Mapping[str, Any]] | None, name: str
+    model: RankingModel, target: TargetSpec, given: Declared | None, name: str, lacking: Container[str]
 ) -> ServedModel:
-    names = model.feature_names if given is None else tuple(map(name_of, given))
-    if sorted(names) == sorted(model.feature_names):  # the model's own, in the order of a feature store
-        names = model.feature_names
+    """Prepare a model. Features that are not `lacking` keep missing values, as these do not occur."""
     within = "" if model.within_query is None else model.within_query.words()
     _check(target.objections(within=within))
-    if len(names) != model.n_features:
-        raise ParameterError(f"there are {len(names)} feature names for a model with {model.n_features} features")
+    columns = model.feature_names
+    given = columns if given is None else given
+    if fault := name_fault(given, columns, ordered=target.ordered):
+        raise ParameterError(f"--feature-names: {fault}")
+    names = tuple(map(name_of, given))
+    names = columns if set(names) == set(columns) else names  # the model's, in the order of a feature store
     for what, option, one in [*(("feature", "--feature-names", one) for one in names), ("model", "--name", name)]:
         if not one or _UNFIT.search(one):
             raise ParameterError(
                 f"{one[:80]!r} is not a valid {what} name: it is empty or has control characters; pass another name "
                 f"with {option}"
             )
-    name_counts = Counter(names)
-    if len(name_counts) < len(names):
-        raise ParameterError(f"two features have the name {name_counts.most_common(1)[0][0]!r}")
     body = model.to_bytes()
     format = format_of(body)
     try:
@@ -132,8 +137,34 @@ def _served(
         )
     if target.rules.sums is np.float32 and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
-    extractors = {name_of(one): one for one in given or () if not isinstance(one, str) and "query_extractor" in one}
-    return ServedModel(name, model.backend, format.stamp(body), trees, names, extractors)
+    # Values of documents without a feature: the declared ones, or the fill values if the program has no missing ones.
+    declared = {name_of(feature): feature for feature in given if not isinstance(feature, str)}
+    fill = {} if target.rules.missing is None else model.info.fill or {}
+    defaults = [fill.get(column, math.nan) for column in columns]
+    whole = []
+    for i, feature in enumerate(names):
+        default = default_of(declared.get(feature, feature), target.unset)
+        if feature in declared and columns[i] in lacking:
+            unset = math.isnan(default) and target.rules.missing is not None
+            defaults[i] = math.inf if unset else default  # NaN goes right, as infinity does
+        elif feature in declared and not math.isnan(default) and i in trees.forest.used:
+            whole.append(feature)
+    if whole:
+        words = "had no missing values in training; documents without a value will get the declared default"
+        warn_user(f"{quoted(whole)}: {words}", DataWarning)
+    return ServedModel(name, model.backend, format.stamp(body), trees, names, declared, np.array(defaults))
+
+
+def _lacking(model: RankingModel, data: RankingDataset | None) -> Container[str]:
+    """Return the features that may be missing: those in training or in `data`, or all if that was not recorded."""
+    recorded = (model.info.data or {}).get("missing")
+    if recorded is None:
+        return model.feature_names
+    lacking = {*recorded, *(model.info.fill or {})}
+    if data is not None:
+        data = model.check_features(data)
+        lacking |= {data.feature_names[i] for i in np.flatnonzero(missing_in(data.features))}
+    return lacking
 
 
 def _check(objections: Iterable[Objection]) -> None:
@@ -141,8 +172,9 @@ def _check(objections: Iterable[Objection]) -> None:
         raise ExportError(f"{one.words}; {one.fix}")
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name) or "model"
+def _name_of(path: str | os.PathLike[str]) -> str:
+    """Return the name of a model in the program: that of its file, without a known ending."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", _ENDINGS.sub("", Path(path).name)) or "model"
 
 
 def read_feature_names(path: str) -> tuple[str | Mapping[str, Any], ...]:

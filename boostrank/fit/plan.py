@@ -162,6 +162,7 @@ class Plan(Draft):
         fitted: function that creates the linear start; None for `cross_fit.cross_fitted`.
         at_once: whether to allow early stopping before a changing objective has settled.
         peers: the workers that train together, each on its own queries.
+        fill: numbers that replaced missing values, by feature.
     """
 
     train_set: RankingDataset
@@ -174,6 +175,7 @@ class Plan(Draft):
     measured: bool = True
     at_once: bool = False
     peers: Peers = ALONE
+    fill: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def rules(self) -> Conventions:

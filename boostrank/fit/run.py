@@ -23,10 +23,12 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.options import quoted
+from boostrank.data.rows import missing_in
 from boostrank.engines.base import Backend, Callback, TrainRequest
 from boostrank.engines.params import refusal
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, as_callables
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
+from boostrank.fit.fill import array_of
 from boostrank.fit.gradient import GuardedGradient, RoundMetrics, by_arguments
 from boostrank.fit.params import (
     AUTO_START,
@@ -97,6 +99,9 @@ def run(plan: Plan) -> RankingModel:
         )
         categories = {plan.train_set.feature_names.index(name): one for name, one in plan.train_set.categories.items()}
         booster = booster.finished(categories)
+        if plan.fill:
+            values = array_of(plan.fill, plan.train_set.feature_names)
+            booster = engine.load(engine.format.filled(booster.to_bytes(), values))
         broken = constraints.broken(engine, booster, given.engine, booster.feature_names)
         if broken:
             warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
@@ -338,6 +343,7 @@ def _info(plan: Plan, ready: _Prepared) -> ModelInfo:
         versions={"python": platform.python_version(), **_versions(plan.engine)},
         within_query=None if ready.within is None else ready.within.record,
         start=None if ready.begin is None else ready.begin.description,
+        fill=dict(plan.fill) or None,
     )
 
 
@@ -355,6 +361,8 @@ def describe_data(train_set: RankingDataset) -> DataRecord:
         "feature_names": list(train_set.feature_names),
         "fingerprint": train_set.fingerprint,
     }
+    if not train_set.on_disk:
+        data["missing"] = [train_set.feature_names[i] for i in np.flatnonzero(missing_in(train_set.features))]
     if train_set.categories:
         data["categories"] = to_record(train_set.categories)
     return data

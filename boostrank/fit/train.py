@@ -21,6 +21,7 @@ from boostrank.engines import get_backend
 from boostrank.engines.trees import engine_names
 from boostrank.fit.arguments import takes_foreign_arguments
 from boostrank.fit.checkpoint import Checkpoint
+from boostrank.fit.fill import filled, fills_of
 from boostrank.fit.folds import FoldEnded, train_folds
 from boostrank.fit.params import GAIN_NAMES, OBJECTIVE_NAMES, STOPPING_NAMES, pop_param
 from boostrank.fit.plan import ALONE, Draft, Peers, Plan
@@ -91,6 +92,8 @@ def train(
         folds: number of folds of whole queries. For each fold, a model is trained without the fold and stopped early on
             it, and the models are averaged. None means the default of `quality`.
         max_trees: maximum number of trees in the model, including the linear start (one per feature).
+        fill: what replaces missing values, also when the model scores: a number, "mean" or "median" of the training
+            data for all numeric features, or a mapping from names to these.
 
     Returns:
         The model, whose `.booster` is the engine's own booster. Leaves are rounded once, so that every program computes
@@ -197,6 +200,7 @@ def resolve(
         earlier=earlier,
         peers=peers,
     )
+    plan = _filled(plan)
     if train_set.document_weights is not None and plan.settings.objective is None:
         native = plan.settings.native_objective
         raise DataError(
@@ -225,6 +229,28 @@ def resolve(
     if recipe.folds:
         return plan
     return replace(plan, record=over(given.params), begins_linear=recipe.members[0].begins_linear)
+
+
+def _filled(plan: Plan) -> Plan:
+    """Replace missing values, as the options say or as the continued model does."""
+    asked, model, data = plan.options.fill, plan.earlier, plan.train_set
+    before = None if model is None else model.info.fill
+    if asked is None and not before:
+        return plan
+    if plan.options.within_query is not None or (model is not None and model.within_query is not None):
+        raise ParameterError("fill and within_query cannot be used together: fill the data before training")
+    named = plan.engine.params.named(plan.settings.engine)
+    unfit = [name for name in ("zero_as_missing", "linear_tree") if named.get(name)]
+    if unfit or not plan.engine.grows_trees:
+        raise ParameterError(f"fill is not available with {', '.join(unfit) or plan.engine.name}")
+    if data.on_disk:
+        raise DataError("fill needs rows in memory: use --route memory, or fill the files")
+    fill = dict(before or {}) if asked is None else fills_of(asked, data)
+    if before and before != fill:
+        raise ParameterError("init_model has other fill values, which cannot change: remove fill")
+    train_set = filled(data, fill)
+    valid = tuple((n, train_set if one is data else filled(one.like(data), fill)) for n, one in plan.valid)
+    return replace(plan, train_set=train_set, valid=valid, fill=fill)
 
 
 def _earlier(given: Any, names: tuple[str, ...]) -> RankingModel | None:

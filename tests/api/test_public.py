@@ -41,7 +41,13 @@ def test_the_page_has_the_public_modules() -> None:
 
 
 def test_messages_name_options_that_exist() -> None:
-    others = {"--help", "--debug", "--upgrade", "--data-binary"}  # of every command, and of pip and curl
+    others = {
+        "--help",
+        "--debug",
+        "--upgrade",
+        "--data-binary",
+        "--data-urlencode",
+    }  # of every command, and of pip and curl
     known = {option for line in lines() for option in re.findall(r"--[a-z-]+", line)} | others
     for path in sorted((ROOT / "boostrank").rglob("*.py")):
         assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", path.read_text(encoding="utf-8"))) <= known, path

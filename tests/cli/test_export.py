@@ -126,16 +126,29 @@ def test_what_a_target_cannot_hold_is_refused_before_training(
     assert not (tmp_path / "m.txt").exists()
 
 
-@pytest.mark.parametrize(("target", "words"), [
-    ("solr-8", "missing"), ("opensearch-2", "missing"), ("vespa-lightgbm", "--feature-names"),
-    ("sql", "--max-trees 900"),
+@pytest.mark.parametrize(("target", "words", "options"), [
+    ("solr-8", "--fill", ("--fill", "median")), ("opensearch-2", "--fill", ("--fill", 0)),
+    ("sql", "--max-trees 900", ("--max-trees", 900)),
 ])  # fmt: skip
-def test_what_an_option_of_the_export_mends_is_a_warning(target: str, words: str, tmp_path: Path) -> None:
+def test_what_the_export_refuses_is_refused_with_the_option(
+    target: str, words: str, options: tuple[object, ...], tmp_path: Path
+) -> None:
     data = table(tmp_path / "t.csv")
-    options = ("--rounds", 1000, "--learning-rate", "1e-9") if target == "sql" else ("--rounds", 2)
-    result = invoke("train", data, *DROP, *FEW, *options, "--for", target, "-m", tmp_path / "m.txt")
-    assert result.exit_code == 0, result.stderr
+    rounds = ("--rounds", 1000, "--learning-rate", "1e-9") if target == "sql" else ("--rounds", 2)
+    command = ("train", data, *DROP, *FEW, *rounds, "--for", target, "-m", tmp_path / "m.txt")
+    result = invoke(*command, *(("--max-trees", 1000) if target == "sql" else ()))
+    assert result.exit_code == 2
     assert any(f"--for {target}: " in line and words in line for line in messages(result))
+    assert invoke(*command, *options).exit_code == 0
+    written = tmp_path / "there"
+    assert invoke("export", tmp_path / "m.txt", "--to", target, "-o", written).exit_code == 0
+
+
+def test_names_that_the_export_can_change_are_a_warning(tmp_path: Path) -> None:
+    data = table(tmp_path / "t.csv")
+    result = invoke("train", data, *DROP, *FEW, "--for", "vespa-lightgbm", "-m", tmp_path / "m.txt")
+    assert result.exit_code == 0, result.stderr
+    assert any("--for vespa-lightgbm: " in line and "--feature-names" in line for line in messages(result))
 
 
 def test_a_target_that_holds_everything_is_silent(tmp_path: Path) -> None:
@@ -149,7 +162,7 @@ def test_the_doctor_knows_the_target(tmp_path: Path) -> None:
     data = table(tmp_path / "t.csv")
     result = invoke("doctor", data, *CATEGORICAL, "--for", "solr-8", "--json")
     found = {one["check"]: one["severity"] for one in json.loads(result.stdout)}
-    assert found.items() >= {"target-categories": "error", "target-missing": "warning"}.items()
+    assert found.items() >= {"target-categories": "error", "target-missing": "error"}.items()
     assert result.exit_code == 2
     result = invoke("doctor", data, *DROP, "--for", "vespa", "--json")
     assert [one["check"] for one in json.loads(result.stdout) if "target" in one["check"]] == ["target-names"]

@@ -23,7 +23,7 @@ def queries(body: bytes) -> dict[str, dict]:
 
 def test_extractors_from_a_file_are_written_as_they_are(tmp_path: Path) -> None:
     given = [
-        {"query_extractor": {"feature_name": name, "query": {"term": {"f": name}}, "default_score": 1}}
+        {"query_extractor": {"feature_name": name, "query": {"term": {"f": name}}, "default_score": None}}
         for name in NAMES
     ]
     (tmp_path / "extractors.json").write_text(json.dumps({"learning_to_rank": {"feature_extractors": given}}))

@@ -67,7 +67,7 @@ class ColumnarSource(TableSource):
         numbers, texts = columns.needed(reading)
         file.places = sorted({*numbers, *texts, *(range(len(names)) if reading.whole else ())})
         for place in columns.places:
-            _check_type(schema.field(place), place in columns.coded, file.name)
+            _check_type(schema.field(place), place in columns.coded, file.name, reading.takes_categories)
         file.columns = columns
 
     def batch(self, file: Any, chunk: Any) -> Batch:
@@ -192,7 +192,7 @@ def _ordered(schema: Any, categorical: dict[str, dict[str, Any]]) -> dict[str, i
     return dict.fromkeys(kept) | {name: n if name in kept else -1 for name, n in noted.items()}
 
 
-def _check_type(column: Any, is_coded: bool, file: str) -> None:
+def _check_type(column: Any, is_coded: bool, file: str, takes_categories: bool) -> None:
     """Refuse a feature that is not numeric, unless it is categorical with text or numbers other than decimals."""
     types, kind = arrow().types, column.type
     value = kind.value_type if types.is_dictionary(kind) else kind
@@ -207,7 +207,8 @@ def _check_type(column: Any, is_coded: bool, file: str) -> None:
     elif types.is_dictionary(kind):
         what = "contains categories, but the model or its training data has numbers there"
     elif is_text(kind):
-        what = f"contains text: --categorical {typed_names(column.name)} reads it as categories"
+        what = "contains text"
+        what += f": --categorical {typed_names(column.name)} reads it as categories" * takes_categories
     elif types.is_temporal(kind):
         what = f"contains times ({kind}): convert it to numbers, such as days since a date"
     raise FileFormatError(f"column {column.name!r} {what}; {drop}", file=file)

@@ -185,7 +185,8 @@ class CsvSource(TableSource):
         elif WRITTEN.fullmatch(word):
             words = PLAIN_DIGITS
         elif is_feature:
-            words = f"--drop {typed} leaves the column out, --categorical {typed} reads categories"
+            words = f"--drop {typed} leaves the column out"
+            words += f", --categorical {typed} reads categories" * self.reading.takes_categories
         else:
             words = "write a number, such as 0 to 4 for grades"
         return math.nan, f"{cell} is not a number: {words}"

@@ -21,6 +21,7 @@ from boostrank.engines.trees import (
     Trees,
     by_feature,
     engine_names,
+    filled_start,
     parts_of,
     refuse,
     split,
@@ -161,6 +162,22 @@ class LightGBMFormat(ModelFormat):
             texts += [_divided(tree, parts, i) for i, tree in enumerate(model.trees[model.start_trees :], len(texts))]
         # LightGBM counts the importances in the tail again.
         return joined(models[0].head, texts, models[0].tail)
+
+    def filled(self, body: bytes, values: Float64Array) -> bytes:
+        model = parse_text(body)
+        refuse(any(tree.linear for tree in model.trees), "leaves with linear models cannot have fill values")
+        kinds_of = b"%d" % _MISSING_RIGHT, b"%d" % _MISSING_LEFT
+        first = model.start_trees
+        start = write_start(filled_start(read_start(model.trees[:first]), values))
+        texts = [tree.encode() for tree in start]
+        for tree in model.trees[first:]:
+            words = (tree.words(key) for key in (b"decision_type", b"split_feature", b"threshold"))
+            kinds = b" ".join(
+                kind if int(kind) & 1 or np.isnan(values[int(at)]) else kinds_of[int(values[int(at)] <= float(bound))]
+                for kind, at, bound in zip(*words, strict=True)
+            )
+            texts.append(replace(tree, fields={**tree.fields, b"decision_type": kinds}).to_bytes())
+        return joined(model.head, texts, model.tail)
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         model, infos, trees = parse_text(body), ["none"] * len(names), []

@@ -27,6 +27,7 @@ from boostrank.engines.trees import (
     ServedTrees,
     Trees,
     depths,
+    filled_start,
     parts_of,
     read_json,
     reals,
@@ -162,6 +163,19 @@ class XGBoostFormat(ModelFormat):
             trees += [_divided(tree, parts) for tree in model.forest["trees"][model.start_trees :]]
             ends += [ends[-1] + end for end in model.ends[1:]]
         return models[0].with_trees(sum_of_starts([model.start for model in models], weights), trees, ends)
+
+    def filled(self, body: bytes, values: Float64Array) -> bytes:
+        model = self.parse(body)
+        trees = model.forest["trees"]
+        start = write_start(filled_start(model.start, values), values.size)
+        trees[: len(start)] = [dict(tree) | {"id": i} for i, tree in enumerate(start)]
+        for tree in trees[len(start) :]:
+            categorical = set(tree.get("categories_nodes", ()))
+            for node, feature in enumerate(tree["split_indices"]):
+                if tree["left_children"][node] >= 0 and node not in categorical and not np.isnan(values[feature]):
+                    left = np.float32(values[feature]) < np.float32(tree["split_conditions"][node])
+                    tree["default_left"][node] = int(left)
+        return write_json(model.document)
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         document = json.loads(body)

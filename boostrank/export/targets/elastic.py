@@ -41,7 +41,8 @@ def write(model: ServedModel, *, fields: bool = False) -> bytes:
     definition = json.dumps({"trained_model": {"ensemble": ensemble}}, separators=(",", ":")).encode()
     query = {"match": {"FIELD": "{{query}}"}}
     templates = {name: {"query_extractor": {"feature_name": name, "query": query}} for name in names}
-    extractors = [model.extractors.get(name, templates[name]) for name in names]
+    queries = {name: feature for name, feature in model.declared.items() if "query_extractor" in feature}
+    extractors = [queries.get(name, templates[name]) for name in names]
     document: dict[str, Any] = {"inference_config": {"learning_to_rank": {"feature_extractors": extractors}}}
     if fields:
         document["input"] = {"field_names": names}
@@ -51,7 +52,7 @@ def write(model: ServedModel, *, fields: bool = False) -> bytes:
         raise ExportError(
             f"the file has {len(body):,} bytes, more than Elasticsearch's limit of {_MOST_BYTES:,}: train fewer trees"
         )
-    if not model.extractors:
+    if not queries:
         warn_user(
             f"the file has a template for each of {len(names)} features: replace FIELD, or the whole query, or pass "
             "feature extractors as JSON (--feature-names)",
@@ -99,11 +100,12 @@ ELASTIC = TargetSpec(
     rules=Rules(strict=True, leaves=np.float32, gives=np.float32),
     proved_by="reading the file by the rules of Elasticsearch's TreeInferenceModel",
     how=(
-        "features: the queries of {file}; a document that one does not match lacks that feature, as NaN in training",
-        "upload:   curl -XPUT http://HOST:9200/_ml/trained_models/{model} --data-binary @{file} "
+        "features: the queries of {path}; a document that one does not match lacks that feature, as NaN in training",
+        "upload:   curl -XPUT http://HOST:9200/_ml/trained_models/{model} --data-binary @{path} "
         "-H 'Content-type: application/json'",
-        'query:    "rescore": {{"window_size": 100, "learning_to_rank": {{"model_id": "{model}", "params": '
-        '{{"query": "..."}}}}}}',
+        "query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d '"
+        '{{"query": {{...}}, "rescore": {{"window_size": 1000, "learning_to_rank": {{"model_id": "{model}", '
+        '"params": {{"query": "..."}}}}}}}}\'  # window_size: all results, which get the model\'s scores',
     ),
     finite=True,
     categories=False,

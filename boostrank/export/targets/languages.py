@@ -178,6 +178,7 @@ class _Language:
             exact=("lightgbm", "xgboost"),
             most_rows=50_000 if self.commands else 2_000,
             aliases=aliases,
+            zeros=True,
         )
 
 
@@ -235,7 +236,7 @@ SPECS = (
     _C.spec(
         "c",
         "a C file",
-        "Compile {file} into the program: cc -std=c99 -O2 -ffp-contract=off -c {file}",
+        "Compile {file} into the program: cc -std=c99 -O2 -ffp-contract=off -c {path}",
         "Its first lines show the functions to declare, for one row of doubles and for many.",
     ),
     _GO.spec(

@@ -176,7 +176,7 @@ SPEC = TargetSpec(
     read=_read,
     proved_by=with_version("ONNX Runtime", "onnxruntime"),
     how=(
-        "onnxruntime.InferenceSession('{file}').run(['variable'], {{'input': rows}})[0][:, 0] are the scores.",
+        "onnxruntime.InferenceSession({literal}).run(['variable'], {{'input': rows}})[0][:, 0] are the scores.",
         "rows is float32, [documents, features], in the order of `feature_names` in the file's metadata.",
         "Missing values are NaN.",
     ),

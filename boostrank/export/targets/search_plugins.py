@@ -29,9 +29,11 @@ from boostrank.export.target import (
 
 _HOW = (
     "features: a feature set with the model's names, in any order: POST _ltr/_featureset/SET",
-    "upload:   curl -XPOST http://HOST:9200/_ltr/_featureset/SET/_createmodel --data-binary @{file} "
+    "upload:   curl -XPOST http://HOST:9200/_ltr/_featureset/SET/_createmodel --data-binary @{path} "
     "-H 'Content-type: application/json'",
-    'query:    "rescore": {{"query": {{"rescore_query": {{"sltr": {{"model": "{model}", "params": {{...}}}}}}}}}}',
+    "query:    curl http://HOST:9200/INDEX/_search -H 'Content-type: application/json' -d '"
+    '{{"query": {{...}}, "rescore": {{"window_size": 1000, "query": {{"query_weight": 0, "rescore_query_weight": 1, '
+    '"rescore_query": {{"sltr": {{"model": "{model}", "params": {{...}}}}}}}}}}}}\'  # window_size: all results',
 )
 
 
@@ -154,11 +156,11 @@ ELASTICSEARCH_RANKLIB = replace(
         "features: a feature set with all the model's features, in the model's order: POST _ltr/_featureset/SET",
         *_HOW[1:],
     ),
-    helps={
-        "missing": "RankLib reads missing values as 0: fill them in before training, or choose the target without "
-        "-ranklib; "
-    },
+    helps={"missing": "RankLib reads missing values as 0: train with --fill median, or choose no -ranklib target; "},
     aliases=("es-ranklib",),
+    unset=0.0,
+    default='"missing": {value} in the field_value_factor of its query',
+    ordered=True,
 )
 OPENSEARCH = replace(
     ELASTICSEARCH,
@@ -177,7 +179,9 @@ SPECS = (
         title="OpenSearch 2.0 to 3.1",
         rules=replace(SINGLE, strict=True, missing=0.0),
         proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 2.19",
-        helps={"missing": "OpenSearch before 3.2 reads missing values as 0: fill them in before training; "},
+        helps={"missing": "OpenSearch before 3.2 reads missing values as 0: train with --fill median; "},
+        unset=0.0,
+        default='"missing": {value} in the field_value_factor of its query',
     ),
     replace(
         ELASTICSEARCH_RANKLIB,

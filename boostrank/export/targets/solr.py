@@ -42,9 +42,13 @@ def write(model: ServedModel, *, missing: bool = True) -> bytes:
     roots = nested(forest, lambda value: {"value": java_text(value)}, node, model.trees.base)
     params: dict[str, Any] = {"isNullSameAsZero": False} if missing else {}
     used = [model.feature_names[i] for i in np.unique(forest.feature)]
+    stores = {str(feature["store"]) for feature in model.declared.values() if "store" in feature}
+    if len(stores) > 1:
+        raise ExportError(f"a model reads one feature store, but its features are in {', '.join(sorted(stores))}")
     document = {
         "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
         "name": model.name,
+        **({"store": stores.pop()} if stores else {}),
         "features": [{"name": name} for name in used or model.feature_names[:1]],
         "params": params | {"trees": [{"weight": "1", "root": root} for root in roots]},
     }
@@ -108,12 +112,16 @@ SOLR = TargetSpec(
     proved_by="reading the file by the rules of Solr 9.2's MultipleAdditiveTreesModel",
     resolution=_resolution,
     categories=False,
+    unset=0.0,
+    default='"defaultValue": "{value}" in its "params"',
     how=(
-        'features: in the feature store under the names in {file}, each with "params": {{"defaultValue": "NaN"}}; '
+        'features: in the feature store under the names in {path}, each with "params": {{"defaultValue": "NaN"}}; '
         "without it missing values are 0",
-        "upload:   curl -XPUT http://HOST:8983/solr/COLLECTION/schema/model-store --data-binary @{file} "
+        "upload:   curl -XPUT http://HOST:8983/solr/COLLECTION/schema/model-store --data-binary @{path} "
         "-H 'Content-type: application/json'",
-        'query:    rq={{!ltr model="{model}" reRankDocs=100}}&fl=id,score,[features]',
+        "query:    curl http://HOST:8983/solr/COLLECTION/query --data-urlencode 'q=...' -d 'fl=id,score,[features]' "
+        "--data-urlencode 'rq={{!ltr model=\"{model}\" reRankDocs=1000}}' "
+        " # reRankDocs: all results, which get the model's scores",
     ),
 )
 SPECS = (
@@ -125,7 +133,10 @@ SPECS = (
         write=partial(write, missing=False),
         rules=replace(SOLR.rules, missing=0.0),
         proved_by="reading the file by the rules of Solr 9.1's MultipleAdditiveTreesModel",
-        how=("features: in the feature store under the names in {file}; missing values are 0", *SOLR.how[1:]),
-        helps={"missing": "Solr before 9.2 reads missing values as 0: fill them in before training; "},
+        how=(
+            "features: in the feature store under the names in {path}; missing values are 0 or their defaultValue",
+            *SOLR.how[1:],
+        ),
+        helps={"missing": "Solr before 9.2 reads missing values as 0: train with --fill median; "},
     ),
 )

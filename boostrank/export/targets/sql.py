@@ -168,5 +168,6 @@ SPEC = TargetSpec(
     rules=Rules(gives=np.float32),
     most_rows=2_000,
     most_trees=_MOST_TREES,
+    zeros=True,
     name_fault=_name_fault,
 )

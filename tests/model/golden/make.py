@@ -75,6 +75,7 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
         "lightgbm-within.txt": lambda: train("lambdarank", within_query="rank,zscore"),
         "lightgbm-gain.txt": lambda: train("lambdarank", gain="2**label - 1 + 0.5*f5"),
         "lightgbm-calibrated.txt": lambda: calibrated(),
+        "lightgbm-fill.txt": lambda: train("lambdarank", fill="median"),
         "lightgbm-price.txt": lambda: train("lambdarank", max_trees=2),
         "lightgbm-quality.txt": lambda: train("lambdarank", rounds=4, quality="good", max_trees=6),
         "lightgbm-frame.txt": lambda: frame("lightgbm"),
@@ -100,7 +101,7 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
 
 
 _OPTIONS = (
-    "backend", "init_model", "max_trees", "quality", "start", "valid_sets", "within_query",
+    "backend", "fill", "init_model", "max_trees", "quality", "start", "valid_sets", "within_query",
 )  # fmt: skip
 
 

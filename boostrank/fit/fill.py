@@ -1,0 +1,83 @@
+"""Fill values: numbers that replace the missing values of features, in training and in the saved trees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.kernels.curves import ZERO
+from boostrank.options import listed_names
+
+_OF_COLUMNS: dict[str, Callable[[Float64Array], Any]] = {"mean": np.mean, "median": np.median}
+
+
+def fills_of(given: Any, data: RankingDataset) -> dict[str, float]:
+    """Return the number that replaces a missing value of each feature, as float32.
+
+    Args:
+        given: a number, "mean" or "median" for all numeric features; a mapping from names to these; or text with them,
+            such as "median,price=0".
+
+    Raises:
+        ParameterError: if a feature is unknown or categorical, or a value is no finite number.
+    """
+    rules: dict[str | None, Any] = dict(given) if isinstance(given, Mapping) else {None: given}
+    if isinstance(given, str):
+        try:
+            parts = [part.rpartition("=") for part in listed_names(given)]
+        except ValueError as error:
+            raise ParameterError(f"fill={error}") from None
+        rules = {name if mark else None: value for name, mark, value in parts}
+    for name in rules.keys() - {None, *data.feature_names}:
+        raise ParameterError(f"fill: there is no feature {name!r}{did_you_mean(str(name), data.feature_names)}")
+    for name in rules.keys() & data.categories.keys():
+        raise ParameterError(f"fill: {name!r} is categorical; its missing values are a category of their own")
+    chosen = {name: rules.get(name, rules.get(None)) for name in data.feature_names if name not in data.categories}
+    return {name: _number(rule, data, name) for name, rule in chosen.items() if rule is not None}
+
+
+def filled(data: RankingDataset, fills: Mapping[str, float]) -> RankingDataset:
+    """Return the data set with numbers in place of missing values."""
+    features, values = data.features[:], array_of(fills, data.feature_names)
+    if sparse.issparse(features):
+        features = features.copy()
+        features.data = _replaced(features.data, values[features.indices])
+    else:
+        features = _replaced(features, values)
+    return replace(data, features=features)
+
+
+def array_of(fills: Mapping[str, float], names: Sequence[str]) -> Float64Array:
+    """Return the fill value of each feature, float64[d], or NaN if it has none."""
+    return np.array([fills.get(name, math.nan) for name in names])
+
+
+def _replaced(cells: npt.NDArray[Any], values: Float64Array) -> npt.NDArray[Any]:
+    return np.where(np.isnan(cells), values.astype(np.float32), cells)
+
+
+def _number(rule: Any, data: RankingDataset, name: str) -> float:
+    """Return the number that a rule gives for a feature."""
+    statistic = _OF_COLUMNS.get(rule) if isinstance(rule, str) else None
+    try:
+        if statistic is None:
+            number = np.float32(rule)
+        else:
+            column = data.features[:, [data.feature_names.index(name)]]
+            column = column.toarray() if sparse.issparse(column) else column
+            known = column[~np.isnan(column)]
+            number = np.float32(statistic(known.astype(np.float64))) if known.size else np.float32(0.0)
+    except (TypeError, ValueError):
+        number = np.float32(math.nan)
+    if not np.isfinite(number):
+        raise ParameterError(f"fill: {rule!r} for {name!r} is not a finite number of float32, mean or median")
+    return float(number) if abs(number) > ZERO else 0.0
