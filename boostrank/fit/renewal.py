@@ -58,11 +58,9 @@ def renew_leaves(model: RankingModel, plan: Plan) -> RankingModel:
     renewed = _values_tree_by_tree(objective, scores, leaves, values, named)
     # The model keeps its splits, and starts from the regression on all rows.
     body = engine.format.with_leaves(parsed, renewed, {} if start is None else start.start.curves)
-    categories = {
-        data.feature_names.index(name): column for name, column in plan.train_set.categories.items()
-    }
+    categories = {data.feature_names.index(name): column for name, column in plan.train_set.categories.items()}
     booster = engine.load(body).finished(categories)
-    return model.altered(booster=booster, best_rounds=0, info=model.info | {"renewed_on": len(data.queries)})
+    return model.altered(booster=booster, info=model.info | {"renewed_on": len(data.queries)})
 
 
 def unrenewable(engine: Backend, training: PreparedTraining) -> str:
@@ -70,7 +68,11 @@ def unrenewable(engine: Backend, training: PreparedTraining) -> str:
     named = engine.params.named(training.given.engine)
     if training.objective is None:
         return "the objective is not boostrank's"
-    if not engine.grows_trees or named.get("boosting", named.get("booster", "gbtree")) not in ("gbtree", "gbdt", "goss"):
+    if not engine.grows_trees or named.get("boosting", named.get("booster", "gbtree")) not in (
+        "gbtree",
+        "gbdt",
+        "goss",
+    ):
         return "trees are not added one after the other"
     if training.train_set.categorical:
         return "categorical splits have a penalty of their own"

@@ -166,9 +166,7 @@ class LightGBMFormat(ModelFormat):
         ends = np.cumsum([tree.leaves for tree in model.trees])
         return np.split(model.leaf_value, ends[:-1])[model.start_trees :]
 
-    def with_leaves(
-        self, model: LightGBMText, values: Sequence[Float64Array], start: Mapping[int, Curve]
-    ) -> bytes:
+    def with_leaves(self, model: LightGBMText, values: Sequence[Float64Array], start: Mapping[int, Curve]) -> bytes:
         texts = [tree.encode() for tree in write_start(start)]
         for tree, leaves in zip(model.trees[model.start_trees :], values, strict=True):
             fields = {**tree.fields, b"leaf_value": b" ".join(b"%.17g" % leaf for leaf in leaves.tolist())}

@@ -166,9 +166,7 @@ class XGBoostFormat(ModelFormat):
         # XGBoost numbers leaves as nodes; thresholds stay where they are.
         return [np.array(tree["split_conditions"], np.float64) for tree in model.forest["trees"][model.start_trees :]]
 
-    def with_leaves(
-        self, model: XGBoostModel, values: Sequence[Float64Array], start: Mapping[int, Curve]
-    ) -> bytes:
+    def with_leaves(self, model: XGBoostModel, values: Sequence[Float64Array], start: Mapping[int, Curve]) -> bytes:
         trees = []
         for tree, leaves in zip(model.forest["trees"][model.start_trees :], values, strict=True):
             is_leaf = np.array(tree["left_children"]) < 0
