@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
+import math
 import os
 import re
 import tempfile
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,14 +19,42 @@ import numpy as np
 
 from boostrank.core.errors import MissingDependency, ParameterError, TrainingWarning, warn_user
 from boostrank.core.files import write_all
+from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
+from boostrank.fit.params import OBJECTIVE_NAMES, ROUNDS_NAMES, SEED_NAMES, default_objective
+from boostrank.fit.run import describe_data, package_versions
+from boostrank.metric import BoundMetrics, Conventions, Metric
+from boostrank.model.query_columns import WithinQuery
+from boostrank.model.ranking_model import RankingModel, as_model
+from boostrank.objective.mixture import objective_from_dict
+from boostrank.options import KEYWORDS
 from boostrank.records import jsonable
 
 if TYPE_CHECKING:
-    from boostrank.model.ranking_model import RankingModel
+    from boostrank.fit.plan import Plan
 
-__all__ = ["JsonLines", "MLflow", "OptunaPruning", "Wandb", "log_model"]
+__all__ = [
+    "JsonLines",
+    "MLflow",
+    "OptunaPruning",
+    "Wandb",
+    "log_model",
+    "logged_arguments",
+    "mlflow_metrics",
+]
 
-_FILE, _QID = "model.boostrank", "qid"
+_FILE, _RECORD, _QID = "model.boostrank", "boostrank.json", "qid"
+_DEFAULTS: dict[str, tuple[tuple[str, ...], Callable[[Plan], Any]]] = {
+    "objective": (OBJECTIVE_NAMES, lambda plan: default_objective(plan.engine.name)),
+    "num_boost_round": (ROUNDS_NAMES, lambda plan: plan.settings.rounds),
+    "seed": (SEED_NAMES, lambda plan: plan.seed),
+}
+"""Parameters that are logged even if they are not given."""
+_MAKERS: dict[str, Callable[[Any], Any]] = {
+    "objective": objective_from_dict,
+    "conventions": lambda fields: Conventions(**fields),
+    "within_query": lambda fields: WithinQuery(**fields),
+}
+"""Functions that restore objects from JSON data."""
 
 
 def __dir__() -> list[str]:
@@ -35,10 +66,18 @@ def _metrics_of(env: Any) -> dict[str, float]:
     return {f"{result[0]}/{result[1]}": float(result[2]) for result in env.evaluation_result_list or []}
 
 
-def _plain_params(env: Any) -> dict[str, Any]:
-    """Return the engine parameters that are numbers, text, or lists of numbers or text."""
-    plain = (str, int, float, bool, list, tuple)
-    return {str(name): value for name, value in env.params.items() if isinstance(value, plain)}
+def _mlflow_name(name: str) -> str:
+    """Return a metric name that MLflow allows: "ndcg@10" becomes "ndcg_at_10"."""
+    return re.sub(r"[^\w\-. /]", "_", name.replace("@", "_at_"))
+
+
+def _as_json(value: Any) -> Any:
+    """Convert an objective, conventions or columns within queries to JSON data, others to text."""
+    if hasattr(value, "to_dict"):
+        return jsonable(value.to_dict())
+    if isinstance(value, Conventions | WithinQuery):
+        return jsonable(vars(value))
+    return getattr(value, "__qualname__", str(value))
 
 
 def _imported(module: str, extra: str) -> Any:
@@ -51,6 +90,25 @@ def _imported(module: str, extra: str) -> Any:
 class _Callback:
     before_iteration = False
     order = 22  # before early stopping, which raises an exception
+
+    def planned(self, plan: Plan) -> None:
+        """Describe a training, once for all folds. Later calls log its rounds."""
+        options, params = plan.options, plan.options.flat()
+        changed = options.changed.keys() & KEYWORDS.keys() - {"callbacks", "checkpoint"}
+        keywords = {name: getattr(options, name) for name in sorted(changed)}
+        defaults = {name: getattr(options, name) for name in ("backend", "quality", "start")}
+        for name, (aliases, value) in _DEFAULTS.items():
+            if not params.keys() & aliases:
+                defaults[name] = value(plan)
+        merged = {**defaults, **plan.recipe.trees, **params, **keywords}
+        self.params = jsonable(merged, other=_as_json)
+        record = {
+            "arguments": {"params": params, "num_boost_round": options.rounds, **keywords},
+            "data": describe_data(plan.train_set),
+            "valid": {name: data.fingerprint for name, data in plan.valid},
+            "versions": {plan.engine.name: plan.engine.version, **package_versions()},
+        }
+        self.record = jsonable(record, other=_as_json)
 
 
 class JsonLines(_Callback):
@@ -82,7 +140,7 @@ class JsonLines(_Callback):
                     "time": time.time(),
                     "first_round": env.iteration + 1,
                     "last_round": env.end_iteration,
-                    "params": _plain_params(env),
+                    "params": {**env.params, **getattr(self, "params", {})},
                 }
             )
         metrics: dict[str, dict[str, float]] = {}
@@ -162,6 +220,8 @@ class OptunaPruning(_Callback):
 class Wandb(_Callback):
     """A callback that logs metrics such as "valid_0/ndcg@10" in each round, with the round as the step.
 
+    `run.config`, if there is one, gets the arguments, the digest of the data and the versions.
+
     Args:
         run: result of `wandb.init()`, or any object with the same `log` method.
 
@@ -174,15 +234,24 @@ class Wandb(_Callback):
             raise ParameterError(f"Wandb needs an object with .log(values, step=), but got {type(run).__name__}")
         self._run = run
 
+    def planned(self, plan: Plan) -> None:
+        """Add the arguments to the configuration of the run."""
+        super().planned(plan)
+        config = getattr(self._run, "config", None)
+        if config is not None:
+            more = {"allow_val_change": True} if hasattr(config, "setdefaults") else {}
+            config.update({**self.params, "boostrank": self.record}, **more)
+
     def __call__(self, env: Any) -> None:
         self._run.log(_metrics_of(env), step=env.iteration + 1)
 
 
 class MLflow(_Callback):
-    """A callback that logs the engine's parameters, and each round's metrics with the round as the step.
+    """A callback that logs the training's arguments, and the metrics with the round as the step.
 
-    MLflow forbids "@" in names, so "ndcg@10" on "valid_0" becomes "valid_0/ndcg_at_10". The callback logs to the active
-    run, or starts one.
+    Parameters are text. The artifact `boostrank.json`, which `logged_arguments` reads, has all
+    arguments, the digest of the data and the versions. MLflow forbids "@" in names, so "ndcg@10"
+    on "valid_0" becomes "valid_0/ndcg_at_10". The active run is used, or else started.
 
     Raises:
         MissingDependency: MLflow is not installed.
@@ -190,24 +259,85 @@ class MLflow(_Callback):
 
     def __init__(self) -> None:
         self._mlflow = _imported("mlflow", "mlflow")
-        self._begun = False
+
+    def planned(self, plan: Plan) -> None:
+        """Log the arguments, the digest of the data and the versions."""
+        super().planned(plan)
+        try:
+            self._mlflow.log_params({name: str(value)[:500] for name, value in self.params.items()})
+        except self._mlflow.MlflowException:
+            words = "MLflow's run keeps the parameters of an earlier training; start a run for each"
+            warn_user(words, TrainingWarning)
+        self._mlflow.set_tag("boostrank.data", self.record["data"]["fingerprint"])
+        self._mlflow.log_dict(self.record, _RECORD)
 
     def __call__(self, env: Any) -> None:
-        if not self._begun:
-            self._begun = True
-            self._mlflow.log_params({name: str(value)[:500] for name, value in _plain_params(env).items()})
-        found = {re.sub(r"[^\w\-. /]", "_", name.replace("@", "_at_")): v for name, v in _metrics_of(env).items()}
-        self._mlflow.log_metrics(found, step=env.iteration + 1)
+        values = {_mlflow_name(name): value for name, value in _metrics_of(env).items()}
+        self._mlflow.log_metrics(values, step=env.iteration + 1)
 
 
-def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
+def logged_arguments(run_id: str) -> dict[str, Any]:
+    """Return what `MLflow` logged for `boostrank.train(train_set=data, **arguments)`.
+
+    Pass validation sets, which early stopping needs, callbacks and functions again.
+
+    Raises:
+        MissingDependency: MLflow is not installed.
+        ParameterError: the objective is from a user's file.
+    """
+    record = _imported("mlflow", "mlflow").artifacts.load_dict(f"runs:/{run_id}/{_RECORD}")
+    arguments: dict[str, Any] = record["arguments"]
+    for values in (arguments, arguments["params"]):
+        for name in values.keys() & _MAKERS.keys():
+            if isinstance(values[name], dict):
+                values[name] = _MAKERS[name](values[name])
+    return arguments
+
+
+def mlflow_metrics(*metrics: Metric | str, group: str = _QID, conventions: Conventions | str = "default") -> list[Any]:
+    """Return metrics, means over queries, for `mlflow.models.evaluate(..., extra_metrics=...)`.
+
+    Args:
+        metrics: metrics as in `boostrank.metric.evaluate`; "ndcg@10" is named "ndcg_at_10".
+        group: column of the evaluated data with the query ids.
+        conventions: as in `boostrank.metric.evaluate`.
+
+    Raises:
+        MissingDependency: MLflow is not installed.
+        ParameterError: a metric or convention is unknown, or the column's name contains blanks or signs.
+    """
+    make_metric, rules = _imported("mlflow.models", "mlflow").make_metric, Conventions.of(conventions)
+    if not group.isidentifier():
+        raise ParameterError(f"group={group!r}: MLflow needs a column name without blanks or signs; rename it")
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    columns = [inspect.Parameter(name, kind) for name in ("predictions", "targets", group)]
+
+    def metric_of(name: str) -> Any:
+        def measure(scores: Any, labels: Any, ids: Any) -> float:
+            ids = checked_ids(ids)
+            order = np.argsort(query_numbers(ids), kind="stable")
+            queries = QueryIndex.from_ids(ids[order])
+            # MLflow first tries one row, which may lack a relevant document
+            bound = BoundMetrics(name, np.asarray(labels)[order], queries, rules, partial=True)
+            ordered = np.asarray(scores)[order]
+            included = np.isfinite(bound.per_query(ordered)[name])
+            return bound.values(ordered)[name] if included.any() else math.nan
+
+        measure.__signature__ = inspect.Signature(columns)  # type: ignore[attr-defined]
+        return make_metric(eval_fn=measure, greater_is_better=True, name=_mlflow_name(name))
+
+    return [metric_of(name) for one in Metric.all_of(metrics) for name in one.names]
+
+
+def log_model(model: Any, name: str = "model", **options: Any) -> Any:
     """Log a model and its record to the active run. Its signature has one column per feature and returns scores.
 
     `mlflow.pyfunc.load_model` loads the model for data frames and matches columns by name. Models that depend on whole
     queries read the query ids from the column "qid". Nothing is pickled.
 
     Args:
-        model: model that is logged.
+        model: a model, a booster or a fitted ranker. `mlflow.sklearn.log_model(ranker,
+            serialization_format="cloudpickle")` logs a ranker as a pickle.
         name: name as in `mlflow.pyfunc.log_model`.
         options: other arguments of `mlflow.pyfunc.log_model`.
 
@@ -218,6 +348,7 @@ def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
         MissingDependency: MLflow is not installed.
     """
     mlflow = _imported("mlflow", "mlflow")
+    model = as_model(model)
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema, TensorSpec
     from mlflow.types.schema import AnyType
@@ -243,8 +374,6 @@ def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
 
 def _load_pyfunc(path: str) -> _Served:
     """Load a model for MLflow."""
-    from boostrank.model.ranking_model import RankingModel
-
     return _Served(RankingModel.load(os.path.join(path, _FILE)))
 
 

@@ -271,12 +271,12 @@ def from_frame(
         DataError: see `RankingDataset.from_frame`; also if a value is invalid, with its row.
     """
     from boostrank.data.arrays import read_frame
-    from boostrank.data.frames import as_frame, names_of, values_of
+    from boostrank.data.frames import as_table, names_of, values_of
 
     columns = columns or ClickColumns()
     dropped = [drop] if isinstance(drop, str) else list(drop)
-    X, _, ids, weights, _ = read_frame(frame, columns.position, qid, weight, [*dropped, *columns.names[1:]])
-    table = as_frame(frame)
+    table = as_table(frame)
+    X, _, ids, weights, _ = read_frame(table, columns.position, qid, weight, [*dropped, *columns.names[1:]])
     found = {name: values_of(table, names_of(table).index(name)) for name in columns.names}
 
     def refuse(row: int, reason: str) -> DataError:

@@ -367,9 +367,21 @@ def _reason(error: OSError, target: str) -> str:
     return error.strerror or str(error)
 
 
+# What to save in place of a dump, and what to do with a model that boostrank cannot read.
+_SAVE = "save the model, save_model('model.json')"
+_UNREAD = "which boostrank does not read: to evaluate or compare it, pass its scores, one per row"
+_OLD_BINARY = (
+    "XGBoost's old binary model, which XGBoost 3.1 and later cannot read: in another environment, "
+    "pip install 'xgboost<3.1' and run xgboost.Booster(model_file='FILE').save_model('model.json')"
+)
+LOGGED = "JSON: boostrank data join reads features that a search engine logged"
+
 # Pattern of the first bytes of a file that is not ranking data, scores or a model, and what it is, with a remedy.
 _KINDS = (
-    (rb"\x80[\x02-\x05]|x[\x01^\x9c\xda]", "a pickle, which can run any code: use save_model or to_parquet instead"),
+    (
+        rb"\x80[\x02-\x05]|x[\x01^\x9c\xda]|c(copy_reg|[a-z]+boost|lightgbm)\S*\n",
+        "a pickle, which can run any code: use save_model or to_parquet instead",
+    ),
     (rb"(?s).{257}ustar", "a tar archive: unpack it first"),
     (rb"PK\x03\x04", "a zip archive, an Excel workbook or an .npz file: unpack it, or save it as CSV"),
     (rb"\x1f\x8b", "compressed by gzip: unpack it first, or name it with the ending .gz"),
@@ -387,28 +399,61 @@ _KINDS = (
     (rb"ARROW1", "an Arrow file: name it with the ending .arrow, or pass --format arrow"),
     (rb"\x93NUMPY", "a NumPy array: read it with numpy.load and pass it to RankingDataset.from_arrays(...)"),
     (rb"\x89HDF", "an HDF5 file"),
-    (rb"CBM1", "a CatBoost model, which boostrank does not read"),
-    (rb"binf", "an old binary model of XGBoost: load it there and save it as JSON, save_model('model.json')"),
-    (rb"\{L\x00{7}", "XGBoost's UBJSON: save it there as JSON, save_model('model.json')"),
+    (rb"CBM1", f"a CatBoost model, {_UNREAD}"),
+    (
+        rb"(?s)binf|bs64\s|.{136}[\x04-\x40]\0{7}[\w:]+[\x04-\x08]\0{7}(gbtree|gblinear|dart)",
+        _OLD_BINARY,
+    ),
+    (rb"\{L\x00{7}", f"XGBoost's UBJSON: {_SAVE}"),
+    (rb"(?s)\x08[\x01-\x14][\x12:B]", f"an ONNX model, {_UNREAD}"),
+    (
+        rb'[\x03-\x09]\0{3}([\0-\x20]\0{3}){2}|\s*\{\s*"threshold_type"',
+        f"a treelite model, {_UNREAD}",
+    ),
     (rb"\xff\xfe|\xfe\xff", "text in UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
     (rb"version https://git-lfs\.github\.com", "a pointer of Git LFS in place of the file: run `git lfs pull`"),
     (rb"outs:\r?\n", "a pointer of DVC in place of the file: run `dvc pull`"),
     (rb"(?i)\s*<(!doctype html|html)", "a web page, such as a download page or an error, in place of the file"),
+    (rb"(?s)\s*(<\?xml.{1,200}?)?<PMML", f"PMML, {_UNREAD}"),
+    (rb"(?s)\s*(<\?xml.{1,200}?)?<ensemble", f"RankLib's XML, {_UNREAD}"),
     (rb"\s*(<\?xml|<[a-zA-Z])", "XML"),
     (
         rb"## *((Lambda)?MART|(List|Rank)Net|RankBoost|AdaRank|Coordinate A|Random F|Linear)",
-        "a RankLib model, which boostrank does not read",
+        f"a RankLib model, {_UNREAD}",
     ),
-    (rb'\s*\{\s*"name"\s*:\s*"tree"', "LightGBM's dump (dump_model): save the model with save_model('model.txt')"),
-    (rb'\s*\[\s*\{\s*"nodeid"', "XGBoost's dump (get_dump, dump_model): save the model with save_model('model.json')"),
-    (rb'\s*\{\s*"(features_info|model_info|oblivious_trees)"', "a CatBoost model, which boostrank does not read"),
-    (rb'[^"]*"class"\s*:\s*"org\.apache\.solr', "a model or features of Solr, which boostrank does not read"),
+    (
+        rb'(?s)\s*[\[{].*"model/(xgboost\+json|ranklib|linear)',
+        "an upload to a learning-to-rank plugin (_createmodel): pass the model file that it was "
+        "made from, or, to evaluate or compare it, its scores, one per row",
+    ),
+    (
+        rb'(?s)\s*[\[{].*"(trained_models?|compressed_definition|inference_config)"\s*:',
+        f"a trained model of Elasticsearch, {_UNREAD}",
+    ),
+    (rb'(?s)\s*[\[{].*"class"\s*:\s*"org\.apache\.solr\.\w+\.model', f"a model of Solr, {_UNREAD}"),
+    (
+        rb'(?s)\s*[\[{].*"class"\s*:\s*"org\.apache\.solr',
+        "features of Solr, for boostrank export --feature-names",
+    ),
+    (rb'(?s)\s*\{.*"(features_info|oblivious_trees)"\s*:', f"a CatBoost model, {_UNREAD}"),
+    (
+        rb'(?s)\s*["\[{].{,60}tree\\n(version|num_class)=',
+        "LightGBM's text inside JSON: write the text alone to a file",
+    ),
+    (
+        rb'(?s)\s*\{.*("name"\s*:\s*"tree"|"tree_structure"\s*:)|,?tree_index,node_depth,',
+        "LightGBM's dump (dump_model, trees_to_dataframe): save the model, save_model('model.txt')",
+    ),
+    (
+        rb"""(?x),?Tree,Node,ID,Feature,|\s*(\[\s*)?["']?(\s|\\[nrt])*
+        (\{(\s|\\[nrt])*\\?"nodeid|0:(\[|leaf=)|booster\[0\]:)""",
+        f"XGBoost's dump (get_dump, dump_model, trees_to_dataframe): {_SAVE}",
+    ),
     (rb'\s*\{\s*"(learner|version)"', "a model of XGBoost"),
     (rb"tree\r?\nversion=", "a model of LightGBM"),
-    (rb'\s*(\{\s*["}]|\[\s*[\[{"])', "JSON: boostrank data join reads features that a search engine logged"),
+    (rb'\s*(\{\s*["}]|\[\s*[\[{"])', LOGGED),
     (rb",[^\s,]*\r?\n0,[^\s,]*\r?\n", "a pandas column with its index: pass index=False and header=False to to_csv"),
     (rb"[A-Za-z]\w*\r?\n-?\d+(\.\d+)?([eE][-+]?\d+)?\r?\n", "scores below a header: `tail -n +2 FILE` removes it"),
-    (rb"booster\[0\]:", "XGBoost's dump as text: save the model with save_model('model.json')"),
     (rb"\S+\s+[Qq]0\s+\S+\s+\d+(\s+\S+){2}", "a TREC run file: boostrank evaluate RUN --qrels QRELS measures it"),
     (rb"\S+[ \t]+0[ \t]+\S+[ \t]+-?\d+\s*(\n|$)", "TREC qrels, for boostrank evaluate --qrels or boostrank data join"),
     (rb"\S+\t\d+\t-?[\d.eE+-]+[ \t]*(\r?\n|$)", "scores of RankLib: query, row, score; pass the third column only"),
@@ -417,5 +462,5 @@ _KINDS = (
 
 def foreign_kind(beginning: bytes) -> str | None:
     """Return a file's type and a remedy, given at least its first 300 bytes, or None if it is not recognised."""
-    head = beginning[:1000].removeprefix(b"\xef\xbb\xbf")
+    head = beginning.removeprefix(b"\xef\xbb\xbf")
     return next((kind for pattern, kind in _KINDS if re.match(pattern, head)), None)

@@ -54,18 +54,26 @@ class Schedule(Protocol):
 
 def as_numbers(values: Any, what: str) -> Float64Array:
     """Convert to float64[N], with NaN for missing values, or raise `DataError`. The result may share memory."""
+    kind = type(values)
+    if hasattr(kind, "columns") and not hasattr(kind, "__array__"):
+        raise DataError(f"{what} must be numbers, not a {kind.__name__}; collect the column first")
     try:
         given = values if np.ma.isMaskedArray(values) else np.asarray(values)
     except ValueError:
         raise DataError(f"{what} must be numbers in a flat list, not lists of several lengths") from None
     check_real(given, what)
     try:
-        found = masked_as_missing(given)
-        if found.dtype.kind == "O":
-            found = np.array([np.nan if one is None or str(one) == "<NA>" else one for one in found.flat], object)
-        return found.astype(np.float64, copy=False).reshape(-1)
+        return with_nan(masked_as_missing(given)).astype(np.float64, copy=False).reshape(-1)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{what} must be numbers: {error}") from None
+
+
+def with_nan(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array with NaN for pandas' NA and NaT, which only arrays of objects contain."""
+    if values.dtype.kind != "O":
+        return values
+    missing = np.vectorize(lambda value: type(value).__name__ in ("NAType", "NaTType"), [bool])
+    return np.where(missing(values), np.nan, values)
 
 
 def pandas_index(values: Any) -> Any:

@@ -13,7 +13,7 @@ from scipy import sparse
 from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, as_numbers, check_real, masked_as_missing
+from boostrank.core.types import Float64Array, as_numbers, check_real, masked_as_missing, with_nan
 from boostrank.data.categories import EXACT, Categories, as_float32, check_codes, coarse_words, is_coarse, named_columns
 from boostrank.data.options import NUMBERED, FeatureSpace
 
@@ -23,14 +23,11 @@ Features = Any
 
 
 def read_frame(
-    frame: Any, label: str, qid: str, weight: str | None, drop: Sequence[str], document: str | None = None
+    table: Any, label: str, qid: str, weight: str | None, drop: Sequence[str], document: str | None = None
 ) -> tuple[Any, Any, Any, Any, npt.NDArray[Any] | None]:
-    """Return a data frame's feature table, labels, query ids, weights and document names, with None for absent ones."""
-    from boostrank.data.frames import as_frame, names_of, values_of
+    """Return a narwhals frame's features, labels, query ids, weights and document names, with None for absent ones."""
+    from boostrank.data.frames import names_of, values_of
 
-    table = as_frame(frame)
-    if table is None:
-        raise DataError(f"{type(frame).__name__} is not a data frame; use from_arrays for arrays")
     if label is None or qid is None or not isinstance(drop, Iterable):
         raise DataError("label and qid must each name a column of the data frame, and drop must be a list of columns")
     names, dropped = names_of(table), list(map(str, drop))
@@ -47,11 +44,10 @@ def read_frame(
     return table[:, kept], found["y"], found["ids"], found.get("weight"), documents
 
 
-def read_columns(frame: Any, names: Sequence[str]) -> dict[str, Float64Array]:
-    """Return the requested columns that exist in a data frame, as float64[N] with NaN for missing values."""
-    from boostrank.data.frames import as_frame, names_of, values_of
+def read_columns(table: Any, names: Sequence[str]) -> dict[str, Float64Array]:
+    """Return the requested columns that exist in a `narwhals.DataFrame`, as float64[N] with NaN for missing values."""
+    from boostrank.data.frames import names_of, values_of
 
-    table = as_frame(frame)
     there, found = names_of(table), {}
     for name in names:
         if name in there:
@@ -100,7 +96,7 @@ def as_features(X: Any) -> Features:
     check_real(array, "features")
     if array.dtype.kind not in "fiub":
         try:
-            array = array.astype(np.float64)
+            array = with_nan(array).astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"features must be numbers: {error}; encode text columns first") from None
     return np.ascontiguousarray(_as_float32(masked_as_missing(array)))

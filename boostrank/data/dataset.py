@@ -281,6 +281,7 @@ class RankingDataset:
         sort: bool = False,
         categorical_feature: Sequence[str | int] | str | None = "auto",
         gain: str | None = None,
+        like: RankingDataset | FeatureSpace | None = None,
     ) -> RankingDataset:
         """Make a data set from a table with label, query id and weight columns.
 
@@ -292,18 +293,28 @@ class RankingDataset:
             categorical_feature: see `from_arrays`. Positions count features.
             gain: an expression over `label` and other columns (features or not) that replaces the labels; see
                 `with_gain`.
+            like: training data (or their `FeatureSpace`), whose features and category codes are read; other columns
+                are ignored with a warning.
 
         Raises:
             DataError: see `from_arrays`; also if a column is missing.
         """
-        X, y, ids, weights, names = read_frame(frame, label, qid, weight, [drop] if isinstance(drop, str) else drop, id)
-        data = cls.from_arrays(X, y, qid=ids, weight=weights, sort=sort, categorical_feature=categorical_feature)
+        frames: Any = import_module("boostrank.data.frames")
+        table = frames.as_table(frame)
+        X, y, ids, weights, names = read_frame(table, label, qid, weight, [drop] if isinstance(drop, str) else drop, id)
+        space = like.feature_space if isinstance(like, RankingDataset) else like
+        features = {"X": X, "categorical_feature": categorical_feature}
+        if space is not None:
+            rows = frames.read_like(X, space.feature_names, space.categories)
+            features = {"X": rows, "feature_names": space.feature_names, "copy": False}
+        data = cls.from_arrays(y=y, qid=ids, weight=weights, sort=sort, **features)
+        data = data if space is None else replace(data, categories=space.categories)
         if names is not None:
             data = replace(data, document_names=data.in_row_order(names))
         if gain is None:
             return data
         named = [one for one in GainExpression.parse(gain).columns if one not in (LABEL, *data.feature_names)]
-        others = {name: data.in_row_order(column) for name, column in read_columns(frame, named).items()}
+        others = {name: data.in_row_order(column) for name, column in read_columns(table, named).items()}
         gained: RankingDataset = with_gain(data, gain, others)
         return gained
 
@@ -585,13 +596,12 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
             f"{what}=<{type(data).__name__}>: expected a RankingDataset or lgb.Dataset; "
             "RankingDataset.from_arrays(X, y, group=sizes) or from_frame(frame, label=..., qid=...) creates one"
         )
-    raw = data.data
+    raw, positions = data.data, getattr(data, "position", None)
     reasons = {
         "has discarded its raw data (create it with free_raw_data=False)": raw is None,
         f"holds a {type(raw).__name__}, which only LightGBM reads": raw is not None and not hasattr(raw, "shape"),
         "has an init_score, which LightGBM does not add to predictions": data.init_score is not None,
-        "has positions of documents, which only LightGBM's lambdarank uses": getattr(data, "position", None)
-        is not None,
+        "has positions, for LightGBM's own lambdarank (docs/guide/clicks.md trains by clicks)": positions is not None,
         "has no labels": data.label is None,
     }
     for reason, holds in reasons.items():

@@ -15,29 +15,52 @@ from narwhals.exceptions import DuplicateError
 
 from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_user
 from boostrank.core.queries import query_numbers
-from boostrank.core.types import Float32Array, Int64Array
+from boostrank.core.types import Float32Array, Float64Array, Int64Array, check_real
 from boostrank.data.categories import Categories, Coding, as_float32, check_codes, coarse_words, is_coarse
 
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
+_COLLECTING = ("to_table", "to_arrow_table", "fetch_arrow_table", "to_pandas", "collect")
+"""Methods of objects that are not tables, but can return one."""
+_UNORDERED = {
+    "duckdb": "to_arrow_table",
+    "ibis": "to_pyarrow",
+    "pyspark": "toPandas",
+    "pyspark[connect]": "toPandas",
+}
+"""Libraries whose lazy tables have no row order, and the method that collects a table."""
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
 _OF_TIME = (nw.Date, nw.Datetime, nw.Duration, nw.Time)
 _OF_SEVERAL = (nw.Struct, nw.List, nw.Array)
 
 
-def as_frame(X: Any) -> Any:
-    """Return a table as a `narwhals.DataFrame`, or None if X is not a table."""
+def as_frame(X: Any, *, whole: bool = False) -> Any:
+    """Return a table, collected if it is lazy, as a `narwhals.DataFrame`, or None for other objects.
+
+    Args:
+        whole: whether no labels, query ids or scores outside the table must match its rows.
+    """
     if not any(hasattr(type(X), name) for name in ("columns", "__arrow_c_stream__", "__arrow_c_array__")):
-        return None
+        method = next((name for name in _COLLECTING if hasattr(type(X), name)), None)
+        if method is None or hasattr(type(X), "__array__"):
+            return None
+        raise DataError(f"{type(X).__name__} is not a table; pass its .{method}()")
+    # Let narwhals read the libraries that it knows, and collect lazy tables.
     try:
         found = nw.from_native(X, pass_through=True, allow_series=True)
     except DuplicateError as error:
         raise DataError(f"feature names must be distinct: {' '.join(str(error).split())}") from None
     if isinstance(found, nw.LazyFrame):
-        raise DataError(f"the data frame ({type(X).__name__}) is lazy; collect it first")
+        library = found.implementation.value
+        if library in _UNORDERED and not whole:
+            words = f"a lazy {library} table has no fixed row order: labels, query ids and scores may not "
+            words += f"match its rows; collect it once and use table = frame.{_UNORDERED[library]}()"
+            warn_user(words, DataWarning)
+        return found.collect()
     if isinstance(found, nw.Series):
         raise DataError("features must be a two-dimensional table, not a single column")
     if isinstance(found, nw.DataFrame):
         return found
+    # Other libraries need an Arrow stream.
     if not hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__arrow_c_array__"):
         return None
     try:
@@ -47,6 +70,14 @@ def as_frame(X: Any) -> Any:
     return nw.from_native(pyarrow.table(X))
 
 
+def as_table(frame: Any) -> Any:
+    """Return a table that contains its labels and query ids as a `narwhals.DataFrame`."""
+    table = as_frame(frame, whole=True)
+    if table is None:
+        raise DataError(f"{type(frame).__name__} is not a data frame; use from_arrays for arrays")
+    return table
+
+
 def names_of(frame: Any) -> tuple[str, ...]:
     """Return the column names of a frame, as text."""
     return tuple(map(str, frame.columns))
@@ -54,6 +85,9 @@ def names_of(frame: Any) -> tuple[str, ...]:
 
 def cut(table: Any, qid: str, parts: int) -> list[Any]:
     """Divide a table into parts that consist of whole queries and have similar numbers of rows."""
+    if isinstance(nw.from_native(table, pass_through=True, allow_series=True), nw.LazyFrame):
+        words = "collect it, or pass workers of its own cluster"
+        raise DataError(f"the table ({type(table).__name__}) is lazy: {words}")
     frame = as_frame(table)
     if frame is None:
         raise DataError(f"data must be files or a table, not {type(table).__name__}")
@@ -85,18 +119,24 @@ def read_table(
     frame = _with_columns(table if isinstance(table, nw.DataFrame) else as_frame(table), tuple(names), whose)
     kinds, coarse = list(frame.schema.values()), dict[str, None]()
     codings = [_coding_of(frame, i, name, kinds[i], categorical, known) for i, name in enumerate(names)]
+    trained = None if known is None else whose
     out = np.empty((len(frame), len(names)), np.float32)
     step = max(1, _VALUES_AT_A_TIME // max(1, len(names)))
     for start in range(0, len(frame), step):
         target = out[start : start + step]
         for i, series in enumerate(frame[start : start + step].iter_columns()):
             name, kind, coding = names[i], kinds[i], codings[i]
+            if not kind.is_numeric() and series.null_count() == len(series):  # even text
+                target[:, i] = np.nan
+                continue
             if isinstance(coding, Coding):
                 target[:, i] = coding.codes(*_local_codes(series, kind))
                 continue
             if isinstance(kind, (nw.String, *_OF_CATEGORIES)):
-                raise DataError(_not_a_number(series, kind, name, coding, None if known is None else whose))
-            numbers = _numbers(series, kind, name)
+                what = "categories" if isinstance(kind, _OF_CATEGORIES) else "text"
+                what = f"{what} ({series.drop_nulls().to_list()[0]!r}, ...)"
+                raise DataError(_not_a_number(name, what, coding, trained))
+            numbers = _numbers(series, kind, name, trained)
             target[:, i] = as_float32(numbers, f"column {name!r}")
             if kind.is_integer() and is_coarse(numbers):
                 coarse[name] = None
@@ -109,6 +149,15 @@ def read_table(
             one.warn(whose)
     found = {name: one.categories if isinstance(one, Coding) else one for name, one in zip(names, codings, strict=True)}
     return out, {name: one for name, one in found.items() if one is not None}
+
+
+def read_like(table: Any, names: Sequence[str], known: Mapping[str, Categories]) -> Float32Array:
+    """Return the features of training data, float32[n, d], and warn about other columns."""
+    others = sorted(set(names_of(table)) - set(names))
+    if others:
+        words = f"columns that the training data lacks are ignored: {', '.join(others[:9])}"
+        warn_user(words, DataWarning)
+    return read_table(table, names, known=known)[0]
 
 
 def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
@@ -140,33 +189,46 @@ def _coding_of(
     return Coding(name) if isinstance(kind, (nw.String, nw.Object, nw.Unknown)) else Categories()
 
 
-def _numbers(series: Any, kind: Any, name: str) -> npt.NDArray[Any]:
+def _numbers(series: Any, kind: Any, name: str, whose: str | None) -> npt.NDArray[Any]:
     """Return the numbers in a column, with NaN for missing values."""
     if isinstance(kind, _OF_TIME):
         words = f"times ({kind}); convert them to numbers, such as days since a date, or drop the column"
         raise DataError(f"column {name!r} contains {words}")
     _check_one_value(series, kind)
-    if kind.is_integer() or kind.is_float():
+    if kind.is_float() or (kind.is_integer() and not isinstance(kind, (nw.Int128, nw.UInt128))):
         values = series.to_numpy()  # old versions return objects if values are missing
         return values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)
     # Only pandas has complex numbers, and casting would drop the imaginary part.
     if getattr(getattr(series.to_native(), "dtype", None), "kind", "") == "c":
         raise DataError(f"column {name!r} contains complex numbers; convert them to real numbers, or drop the column")
-    if isinstance(kind, nw.Object) and any(isinstance(value, str) for value in series.to_list()):
-        raise DataError(_not_a_number(series, kind, name, None, None))
+    if isinstance(kind, nw.Object):
+        return _numbers_of_objects(_with_none(series, series.to_numpy()), name, whose)
     try:
         return _with_none(series, series.cast(nw.Float64).to_numpy()).astype(np.float64)
     except Exception as error:  # each library raises its own type
-        held = getattr(series.to_native(), "dtype", kind)
-        raise DataError(f"column {name!r} contains {held}, not numbers; convert or drop the column") from error
+        dtype = getattr(series.to_native(), "dtype", kind)
+        raise DataError(f"column {name!r} contains {dtype}, not numbers; convert or drop it") from error
 
 
-def _not_a_number(series: Any, kind: Any, name: str, coding: Categories | None, whose: str | None) -> str:
-    """Return the message about text or categories in a numeric column."""
-    what = "categories" if isinstance(kind, _OF_CATEGORIES) else "text"
-    values = _local_codes(series, kind)[1]
-    first = next((value for value in values if isinstance(value, str)), next(iter(values), None))
-    begin = f"column {name!r} contains {what} ({first!r}, ...)"
+def _numbers_of_objects(values: npt.NDArray[Any], name: str, whose: str | None) -> Float64Array:
+    """Return Python objects, such as Decimal, as float64[n], with NaN for None."""
+    check_real(values, f"column {name!r}: values")
+    numbers = np.full(values.size, np.nan)
+    for row, value in enumerate(values):
+        try:
+            if isinstance(value, str | bytes | bytearray):
+                raise TypeError
+            if value is not None:
+                numbers[row] = float(value)
+        except (TypeError, ValueError, OverflowError):
+            what = f"{repr(value)[:40]} ({type(value).__name__})"
+            raise DataError(_not_a_number(name, what, None, whose)) from None
+    return numbers
+
+
+def _not_a_number(name: str, what: str, coding: Categories | None, whose: str | None) -> str:
+    """Return the message about text, categories or other objects in a numeric column."""
+    begin = f"column {name!r} contains {what}"
     if whose is None:
         return f"{begin}; list it in categorical_feature, convert it to numbers, or drop it"
     if coding is not None:

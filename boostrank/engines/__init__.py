@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import MissingDependency, ModelError, ParameterError, UnknownParameter, did_you_mean
-from boostrank.core.files import foreign_kind
+from boostrank.core.files import LOGGED, foreign_kind
 
 if TYPE_CHECKING:
     from boostrank.engines.base import Backend, Booster
@@ -61,10 +63,18 @@ ENGINES = {
 """The registered engines by name."""
 
 
-def of_engine(objective: str) -> bool:
-    """Return True if the name is that of an engine's own objective, such as "lightgbm:lambdarank"."""
-    name, colon, _ = objective.partition(":")
-    return bool(colon) and name in ENGINES and bool(ENGINES[name].native_objectives)
+def of_engine(objective: str) -> tuple[str, str] | None:
+    """Return the engine and the name of an objective of its own, or None for boostrank's.
+
+    The name may contain the engine: "xgboost:rank:ndcg". Without it, lambdarank is boostrank's.
+    """
+    name, _, native = objective.partition(":")
+    if native and name in ENGINES and ENGINES[name].native_objectives:
+        return name, native
+    for name, engine in ENGINES.items():
+        if objective in engine.native_objectives and objective != "lambdarank":
+            return name, objective
+    return None
 
 
 def workers_of(engine: str) -> Any:
@@ -116,13 +126,36 @@ def formats() -> list[ModelFormat]:
     return [getattr(import_module(module), name) for module, name in names]
 
 
+# Other files in place of a model, which may begin as data or scores do.
+_OTHERS = (
+    (
+        rb'\s*\{\s*"file"\s*:\s*\{\s*"schema_version"',
+        "the record of a model: pass the file without .meta.json",
+    ),
+    (rb"boostrank checkpoint", "a checkpoint: --checkpoint FILE --resume continues its training"),
+    (rb"______LightGBM_Binary", "a data set of LightGBM (save_binary)"),
+    (
+        rb"""(?x)\s*(//|/\*|--|"{3}|"use[ ]strict|\w+[ ]<-|
+        \#(!|include|pragma|[ ]-\*-|[ ]Code[ ]generated)|
+        (import|from|def|class|package|public|double|float|export|function|namespace)[ ])""",
+        "program code: pass the model file that it was made from",
+    ),
+    (rb"\s*[\[{]", "JSON of another program"),
+)
+
+
 def format_of(body: bytes) -> ModelFormat:
     """Detect the format of a model file from its first bytes."""
     known = formats()
     for one in reversed(known):
         if one.recognises(body):
             return one
-    kind = foreign_kind(body[:1000]) if body else "empty"
+        if one.recognises(body.removeprefix(codecs.BOM_UTF8)):
+            mend = "`tail -c +4 FILE > model.txt` removes it"
+            raise ModelError(f"the file begins with a byte order mark (BOM): {mend}")
+    kind = foreign_kind(body[:100_000] + body[-1000:]) if body else "empty"
+    if kind in (None, LOGGED):
+        kind = next((other for pattern, other in _OTHERS if re.match(pattern, body[:1000])), None)
     why = f": it is {kind}" if kind else ""
     raise ModelError(f"the file is not {', '.join(one.title for one in known[:-1])} or {known[-1].title}{why}")
 
@@ -133,7 +166,10 @@ def parse_model(body: bytes) -> Any:
 
 def booster_of(native: Any) -> Booster | None:
     """Wrap a `lightgbm.Booster` or `xgboost.Booster`, or return None for any other type."""
+    exposed: Booster | None = getattr(native, "boostrank_model", None)
+    if exposed is not None:
+        return exposed
     name = type(native).__module__.partition(".")[0]
     engine = get_backend(name) if name in ENGINES else None
-    known = engine is not None and engine.booster_type is not None and isinstance(native, engine.booster_type)
-    return engine.booster(native) if engine is not None and known else None
+    fits = engine is not None and engine.booster_type is not None and isinstance(native, engine.booster_type)
+    return engine.booster(native) if engine is not None and fits else None

@@ -114,6 +114,14 @@ class Booster:
         """The number of trees in a linear start, which precede the first round."""
         return 0
 
+    def expose(self, best: int) -> Any:
+        """Return the engine's object for users, which predicts with `best` rounds (0: all).
+
+        It counts rounds as `RankingModel` does. If it is another object than `native`, it has this
+        model as attribute `boostrank_model`.
+        """
+        return self.native
+
     def finished(self, categories: Mapping[int, Categories]) -> Booster:
         """Return the model to save, with leaves rounded if harmless (`trees.Leaves`). The native object may be changed.
 

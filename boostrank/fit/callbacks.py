@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import ParameterError
@@ -110,6 +111,87 @@ class StopWhenAsked:
             self._request.heeded = True
             best = None if self._stopper is None else self._stopper.best_iteration
             raise StopTraining(env.iteration if best is None else best)
+
+
+class LogRounds:
+    """A callback that prints metrics every `period` rounds, like `lightgbm.log_evaluation`."""
+
+    before_iteration = False
+    order = 10
+
+    def __init__(self, period: int) -> None:
+        self._period = period
+
+    def __call__(self, env: Any) -> None:
+        results = env.evaluation_result_list or []
+        if results and self._period > 0 and (env.iteration + 1) % self._period == 0:
+            words = (f"{result[0]}'s {result[1]}: {result[2]:g}" for result in results)
+            print(f"[{env.iteration + 1}]", *words, sep="\t")  # noqa: T201
+
+
+class OfXGBoost:
+    """A callback that calls an `xgboost.callback.TrainingCallback`, such as Optuna's.
+
+    Rounds count from 0 in each training, as in `xgboost.train`. `before` is the callback for the
+    start of a round.
+    """
+
+    before_iteration = False
+    order = 30
+
+    def __init__(self, callback: Any) -> None:
+        self._callback, self._history, self._model = callback, History(), None
+        if hasattr(callback, "rounds"):
+            self.stopping_rounds = callback.rounds
+
+    def before(self, env: Any) -> None:
+        """Begin the training or a round."""
+        if self._model is None:
+            self._model = self._callback.before_training(env.model.booster)
+        if self._callback.before_iteration(*self._arguments(env)):
+            raise StopTraining(env.iteration - 1)
+
+    before.before_iteration = True  # type: ignore[attr-defined]
+
+    def __call__(self, env: Any) -> None:
+        self._history(env)
+        stops = self._callback.after_iteration(*self._arguments(env))
+        if stops or env.iteration == env.end_iteration - 1:
+            self._callback.after_training(self._model)
+            # XGBoost's early stopping leaves its best round in the booster.
+            best = env.model.booster.attr("best_iteration")
+            env.model.booster.set_attr(best_iteration=None, best_score=None)
+            if stops or best is not None:
+                raise StopTraining(int(best or env.iteration))
+
+    def _arguments(self, env: Any) -> tuple[Any, ...]:
+        return self._model, env.iteration - env.begin_iteration, self._history.values
+
+
+_INSTEAD = {
+    "EarlyStopping": "early_stopping_rounds=",
+    "EvaluationMonitor": "lightgbm.log_evaluation",
+    "LearningRateScheduler": "lightgbm.reset_parameter(learning_rate=...)",
+    "TrainingCheckPoint": "checkpoint=boostrank.Checkpoint(path)",
+    "XGBoostPruningCallback": "LightGBMPruningCallback(trial, 'ndcg@10')",
+}
+"""The counterparts of callbacks that use methods of XGBoost's booster."""
+
+
+def as_callables(callbacks: Sequence[Any], backend: str) -> list[Callback]:
+    """Return callbacks for LightGBM's `CallbackEnv`, where those of XGBoost are converted."""
+    converted: list[Callback] = []
+    for callback in callbacks:
+        if backend == "xgboost" and hasattr(callback, "after_iteration"):
+            adapted = OfXGBoost(callback)
+            converted += [adapted.before, adapted]
+        elif callable(callback):
+            converted.append(callback)
+        else:
+            kind = type(callback).__name__
+            instead = _INSTEAD.get(kind, "a callable that takes a lightgbm.callback.CallbackEnv")
+            raise ParameterError(f"{kind} is not a callback of backend={backend!r}: pass {instead}")
+    return converted
 
 
 class History:

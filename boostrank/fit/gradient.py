@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import time
 from collections.abc import Callable, Sequence
@@ -15,8 +16,10 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.engines.trees import in_range
 from boostrank.kernels.driver import AllReduce, PassStats, alone
+from boostrank.kernels.jit import CompiledFunction
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.objective.bound import BoundObjective, Gradient
+from boostrank.objective.description import TrainingObjective
 
 _STANDSTILL_ROUNDS = 3
 
@@ -85,35 +88,51 @@ class GuardedGradient:
             warn_user(f"{trees}. {cause}", TrainingWarning)
 
 
-def required_names(function: Callable[..., Any]) -> list[str]:
-    """Return the names of a function's positional arguments without a default, or none for compiled code."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return [one.name for one in parameters if one.kind in positional and one.default is inspect.Parameter.empty]
+def of_labels(function: Any) -> Any:
+    """Mark a function with LGBMRanker's arguments: labels, scores[, weights[, query sizes]].
+
+    Names and boostrank's objectives are returned unchanged.
+    """
+    if isinstance(function, TrainingObjective | CompiledFunction) or not callable(function):
+        return function
+
+    @functools.wraps(function)
+    def called(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    called.takes_labels = True  # type: ignore[attr-defined]
+    return called
 
 
 def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]], what: str) -> Any:
     """Convert a function with either the arguments (scores, data set) or those of LGBMRanker to the former.
 
-    LGBMRanker passes (y_true, y_pred), and optionally `weight` and `group` (query sizes), by these names.
+    The latter are marked by `of_labels`, require over two arguments, or name the first one y_true.
+    As in LightGBM, the number of arguments, including those with defaults, decides what they are.
     """
-    names = required_names(function)
-    if len(names) <= 2 and names[:1] != ["y_true"]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # compiled code
         return function
-    if not set(names[2:]) <= {"weight", "group"}:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    positional = [each for each in parameters if each.kind in kinds]
+    names = [each.name for each in positional]
+    required = [each for each in positional if each.default is each.empty]
+    if not hasattr(function, "takes_labels") and len(required) <= 2 and names[:1] != ["y_true"]:
+        return function
+    if not 2 <= len(names) <= 4:
         raise ParameterError(
             f"{what}({', '.join(names)}): a function takes (scores, data set) as in lgb.train, or as in LGBMRanker "
-            "(y_true, y_pred), (y_true, y_pred, weight), (y_true, y_pred, group) or (y_true, y_pred, weight, group)"
+            "(labels, scores), (labels, scores, weight) or (labels, scores, weight, group)"
         )
+    # LightGBM 3 passed the group as the third argument of objectives.
+    more = names[2:] if set(names[2:]) <= {"weight", "group"} else ["weight", "group"][: len(names) - 2]
 
     def called(scores: npt.NDArray[Any], dataset: Any) -> Any:
         labels, queries = labels_of(dataset)
         weights = None if queries.weights is None else np.repeat(queries.weights, queries.sizes)
-        more = {"weight": weights, "group": queries.sizes}
-        return function(labels, scores, *(more[name] for name in names[2:]))
+        by_name = {"weight": weights, "group": queries.sizes}
+        return function(labels, scores, *[by_name[name] for name in more])
 
     return called
 
@@ -175,7 +194,8 @@ class RoundMetrics:
             given = result if isinstance(result, list) else [result]
             if not all(isinstance(one, tuple | list) and len(one) == 3 for one in given):
                 raise ParameterError(
-                    f"feval must return (name, value, higher is better), or a list of these, not {result!r}"
+                    f"feval must return (name, value, higher is better), or a list of these, not {result!r}; "
+                    "with maximize=, (name, value) is enough"
                 )
             results += given
         self.seconds += time.perf_counter() - started

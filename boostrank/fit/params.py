@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from boostrank.core.conventions import parse_gain
-from boostrank.core.errors import DataWarning, ParameterError, UnknownParameter, did_you_mean, warn_user
+from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import Param, find_param
-from boostrank.data.dataset import RankingDataset
 from boostrank.engines import ENGINES, engines_with, of_engine
 from boostrank.engines.base import Backend
 from boostrank.kernels.jit import CompiledFunction
@@ -34,14 +33,21 @@ def _names(option: str) -> tuple[str, ...]:
 
 
 OBJECTIVE_NAMES, ROUNDS_NAMES, STOPPING_NAMES = map(_names, ("objective", "rounds", "early_stopping"))
-GAIN_NAMES, _METRIC, _EVAL_AT, _THREADS = map(_names, ("gain", "metrics", "eval_at", "threads"))
+GAIN_NAMES, METRIC_NAMES, _EVAL_AT, _THREADS = map(_names, ("gain", "metrics", "eval_at", "threads"))
 SEED_NAMES = (SEED.name, *SEED.aliases)
 _MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping")
 AUTO_START, LINEAR_START = "auto", "linear"
 """Values of `start` for a linear start if the objective is `auto`, and for a linear start in any case."""
 _EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": "linear"}
 """XGBoost's `ndcg_exp_gain` -> gain."""
-_LISTED = 4
+_ELSEWHERE = {
+    "missing": "a model file has no place for it, so other programs would compute other scores. "
+    "Replace the value by NaN before fit and predict: X.replace(-999, np.nan) for frames, "
+    "np.where(X == -999, np.nan, X) for arrays, --missing-token=-999 for files",
+    "class_weight": "a ranker has no classes. Weight queries or documents: "
+    "fit(..., sample_weight=...), or RankingDataset.from_arrays(..., weight=...)",
+}
+"""The parameters of XGBRanker and LGBMRanker that belong to the data, with the remedy."""
 _NORMS = ("norm_distance", "norm_query")
 """LightGBM's `lambdarank_norm`, as two parameters."""
 
@@ -108,6 +114,11 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         if not named or any(rest.get(name, named) != named for name in GAIN_NAMES):
             raise ParameterError(f"ndcg_exp_gain={exp_gain!r} must be true or false, and must not contradict gain=")
         rest.setdefault("gain", named)
+    rest.pop("enable_categorical", None)  # the types of columns decide
+    for name in _ELSEWHERE.keys() & rest.keys():
+        value = rest.pop(name)
+        if not (value is None or value != value or str(value).lower() in ("nan", "none")):  # the default of XGBRanker
+            raise ParameterError(f"{name}={value!r} is not supported: {_ELSEWHERE[name]}")
     chosen = pop_param(rest, OBJECTIVE_NAMES, default_objective(backend.name))
     rounds = _whole(pop_param(rest, ROUNDS_NAMES, num_boost_round), "num_boost_round", 1)
     stopping = max(0, _whole(pop_param(rest, STOPPING_NAMES, None) or 0, "early_stopping_round", -1))  # 0 and -1: off
@@ -117,7 +128,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     threads = None if threads is None else max(0, _whole(threads, "num_threads", -1)) or None
     if threads is not None:
         rest["num_threads"] = resolve_threads(threads)
-    metrics = metric_names(pop_param(rest, _METRIC, "ndcg"), pop_param(rest, _EVAL_AT, DEFAULT_EVAL_AT))
+    metrics = metric_names(pop_param(rest, METRIC_NAMES, "ndcg"), pop_param(rest, _EVAL_AT, DEFAULT_EVAL_AT))
 
     native, function = None, None
     objective: TrainingObjective | None = None
@@ -126,10 +137,11 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         raise ParameterError("this is a kernel, not an objective: pass the result of boostrank.define_objective")
     if callable(chosen) and not isinstance(chosen, TrainingObjective):
         function, gain = chosen, pop_param(rest, ("gain",), "exponential")  # of metrics
-    elif isinstance(chosen, str) and of_engine(chosen):
-        engine, native = chosen.split(":", 1)
+    elif isinstance(chosen, str) and (of_native := of_engine(chosen)):
+        engine, native = of_native
         if engine != backend.name:
-            raise ParameterError(f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}")
+            words = f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}"
+            raise ParameterError(f"{words}: set backend={engine!r}")
         gain = pop_param(rest, GAIN_NAMES, "exponential")
         rest |= backend.params.of_native(native, parse_gain(gain))
     else:
@@ -159,9 +171,6 @@ def _objective(
             chosen = copy.copy(chosen)
             chosen.threads = threads
         return chosen, tuple(known)
-    for name, engine in ENGINES.items():  # suggest "lightgbm:rank_xendcg" for an engine's own objective
-        if chosen in engine.native_objectives and not _is_ours(chosen):
-            raise ParameterError(f"{chosen!r} belongs to {name}; write {name}:{chosen}")
     takes = (*chosen.params, *OPTIONS) if isinstance(chosen, ObjectiveSpec) else accepted_params(str(chosen))
     if "lambdarank_norm" in rest and all(find_param(name, takes) for name in _NORMS):
         rest |= dict.fromkeys(_NORMS, rest.pop("lambdarank_norm"))
@@ -212,6 +221,13 @@ def _is_ours(name: str) -> bool:
     return any(name == spec.name or name in spec.aliases for spec in OBJECTIVES)
 
 
+def as_list(values: Any) -> list[Any]:
+    """Return the elements of a list or tuple, no elements for None, or a single value as a list."""
+    if values is None:
+        return []
+    return list(values) if isinstance(values, list | tuple) else [values]
+
+
 def pop_param(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
     """Remove a parameter, given under any of its names, and return its value."""
     given = [name for name in names if name in params]
@@ -249,11 +265,3 @@ def metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
         else:
             joined += [f"{name}@{c}" for c in cuts]
     return tuple(dict.fromkeys(str(Metric.parse(name)) for name in joined))
-
-
-def say_left_out(data: RankingDataset, what: str) -> None:
-    """Warn that categorical features in a data set are ignored."""
-    if data.categorical:
-        listed = ", ".join(repr(data.feature_names[i]) for i in data.categorical[:_LISTED])
-        more = f" and {len(data.categorical) - _LISTED} more" if len(data.categorical) > _LISTED else ""
-        warn_user(f"{what} ignores {listed}{more}: codes of categories are not numbers", DataWarning)

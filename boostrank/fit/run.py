@@ -22,12 +22,13 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError, Traini
 from boostrank.core.queries import QueryIndex
 from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.options import quoted
 from boostrank.engines.base import Backend, Callback, TrainRequest
 from boostrank.engines.params import refusal
-from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked
+from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, as_callables
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
 from boostrank.fit.gradient import GuardedGradient, RoundMetrics, by_arguments
-from boostrank.fit.params import AUTO_START, TrainingParameters, drops_trees, headline, is_auto, say_left_out
+from boostrank.fit.params import AUTO_START, TrainingParameters, as_list, drops_trees, headline, is_auto
 from boostrank.fit.plan import Plan
 from boostrank.fit.start.cross_fit import CrossFitted, limits_of, start_of
 from boostrank.model import constraints
@@ -61,8 +62,7 @@ def run(plan: Plan) -> RankingModel:
     elif given.function is not None:
         gradient = GuardedGradient(None, by_arguments(given.function, labels_of, "objective"), all_reduce)
     measured = given.metrics if plan.measured else ()
-    functions = options.feval if isinstance(options.feval, list | tuple) else [options.feval] if options.feval else []
-    metrics = RoundMetrics(measured, labels_of, plan.rules, given.threads, functions, all_reduce)
+    metrics = RoundMetrics(measured, labels_of, plan.rules, given.threads, as_list(options.feval), all_reduce)
     history = History()
     stopper, late = _stopping(plan, ready, valid, native)
     info = _info(plan, ready)
@@ -257,8 +257,9 @@ def _columns_within(plan: Plan, booster: Any, params: dict[str, Any]) -> WithinC
     # This also holds for a continued model: categories are the only unused features.
     unused = limits_of(plan.engine, params, names, data).unused
     within = asked.columns(names, data.provenance.index_base, unused)
-    if asked.of is None:
-        say_left_out(data, "within_query")
+    if asked.of is None and data.categorical:
+        listed = quoted([names[i] for i in data.categorical])
+        warn_user(f"within_query ignores {listed}: codes of categories are not numbers", DataWarning)
     if booster is not None and within != (before and replace(before, features=names)):
         theirs = "has no columns within queries" if before is None else f"has {before.words()}"
         raise ParameterError(f"init_model {theirs}, which cannot change: remove within_query")
@@ -272,7 +273,8 @@ def _stopping(
 
     Callbacks that stop are disabled until the objective has settled.
     """
-    given, callbacks = ready.given, plan.options.callbacks or ()
+    given = ready.given
+    callbacks = as_callables(plan.options.callbacks or (), plan.engine.name)
     objective = None if plan.at_once else ready.objective
     if any(isinstance(callback, Checkpoint) for callback in callbacks):
         raise ParameterError(AS_ARGUMENT)

@@ -19,6 +19,7 @@ from boostrank.data.categories import Categories, check_codes, named_columns
 from boostrank.data.dataset import RankingDataset, as_dataset, is_lightgbms
 from boostrank.engines import get_backend
 from boostrank.engines.trees import engine_names
+from boostrank.fit.arguments import takes_foreign_arguments
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.folds import FoldEnded, join_validation, train_folds
 from boostrank.fit.params import GAIN_NAMES, OBJECTIVE_NAMES, STOPPING_NAMES, pop_param
@@ -34,9 +35,10 @@ from boostrank.options import DEFAULT_ROUNDS, KEYWORDS, QUICK, TrainOptions, tak
 
 CATEGORY_NAMES = ("categorical_feature", "categorical_features", "categorical_column", "cat_feature", "cat_column")
 """LightGBM's names, accepted for every engine."""
-_WHOLE_GRADES = ("lightgbm:lambdarank", "lightgbm:rank_xendcg")
+_WHOLE_GRADES = ("lightgbm:lambdarank", "lightgbm:rank_xendcg", "rank_xendcg")
 
 
+@takes_foreign_arguments
 @takes_options(KEYWORDS.values())
 def train(
     params: Mapping[str, Any] | None,
@@ -52,6 +54,10 @@ def train(
 ) -> RankingModel:
     """Train a ranker. The signature follows `lgb.train`.
 
+    Arguments of `lgb.train` before LightGBM 4, and of `xgb.train`, are also accepted:
+    `early_stopping_rounds`, `verbose_eval`, `evals_result`, `fobj`; `evals`, `obj`,
+    `custom_metric`, `maximize`.
+
     Args:
         params: LightGBM's parameter names and aliases, on either backend, and the objective's parameters:
             `{"objective": "shf-sdcg", "sigma": 0.5, "learning_rate": 0.1}`. `objective` may be a name (see `boostrank
@@ -66,8 +72,8 @@ def train(
         init_model: path, booster, fitted ranker or RankingModel to continue from its best round. Its objective is kept
             unless `params` sets another one.
         keep_training_booster: must be False. Use `init_model` to continue training.
-        callbacks: callbacks from LightGBM (on either backend) or boostrank, or any callable that takes a `CallbackEnv`.
-            They are called in every fold.
+        callbacks: callbacks from LightGBM (on either backend), XGBoost (on its backend) or boostrank, or any callable
+            that takes a `CallbackEnv`. They are called in every fold.
         backend: "lightgbm", "xgboost", or "linear" for scores X w, where each round is an optimiser step and the
             parameters are those in `boostrank.engines.linear.adapter.PARAMS`.
         conventions: treatment of gains, ties and empty queries in metrics, as a `Conventions` or a preset name. The
@@ -126,6 +132,9 @@ def with_params(options: TrainOptions, params: Mapping[str, Any]) -> TrainOption
 
 def fit(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     """Train according to a plan. `fold_ended` is called after each fold."""
+    for callback in plan.options.callbacks or ():
+        if hasattr(callback, "planned"):
+            callback.planned(plan)
     wide, columns, most = plan.train_set, used_columns(plan), plan.options.max_trees
     plan = plan if columns is None else _narrowed(plan, columns)
     try:

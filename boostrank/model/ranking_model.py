@@ -104,10 +104,14 @@ class RankingModel:
         self.info = info if isinstance(info, ModelInfo) else ModelInfo(**(info or {}))
         self.evals_result = {name: dict(metrics) for name, metrics in (evals_result or {}).items()}
         self.summary = summary
+        self._shown: Any = None
         self.within_query: WithinColumns | None = None
         # Without a sidecar, detect them by the names of the booster's features.
         if (self.info.within_query or {"kinds": not self.info.feature_names})["kinds"]:
             self.within_query = WithinColumns.from_names(known.feature_names)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_shown": None}
 
     def __repr__(self) -> str:
         name = self.info.objective_name or "unknown objective"
@@ -138,8 +142,10 @@ class RankingModel:
 
     @property
     def booster(self) -> Any:
-        """The engine's booster."""
-        return self._booster.native
+        """The engine's booster, which predicts with the best rounds and counts them alike."""
+        if self._shown is None:
+            self._shown = self._booster.expose(self._best_rounds)
+        return self._shown
 
     @property
     def _engine(self) -> Backend:
@@ -336,7 +342,7 @@ class RankingModel:
         if count != rows.shape[0]:
             raise DataError(f"{'group' if qid is None else 'qid'} has {count:,} rows, the data have {rows.shape[0]:,}")
         if self.scores_rows_alone:
-            return data
+            return rows
         names = self.feature_names if rows.shape[1] == self.n_features else None
         labels = np.zeros(rows.shape[0])
         options: dict[str, Any] = {"qid": qid, "group": group, "sort": True, "copy": False, "feature_names": names}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
+import re
 from collections.abc import Callable, Mapping
 from operator import attrgetter
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from boostrank.core.errors import DataError, DataWarning, ParameterError, did_you_mean, warn_user
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array, Int64Array, with_nan
 from boostrank.data.dataset import RankingDataset
-from boostrank.fit.gradient import required_names
-from boostrank.fit.params import headline, metric_names
+from boostrank.fit.callbacks import LogRounds
+from boostrank.fit.gradient import of_labels
+from boostrank.fit.params import METRIC_NAMES, as_list, headline, metric_names
 from boostrank.fit.train import train
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.ranking_model import RankingModel
@@ -43,6 +45,8 @@ _PARAMETERS: dict[str, Any] = {
 }
 """Mapping from parameters to their defaults."""
 _MOST_OF_ONE_QUERY = 1000
+_GENERATED = re.compile(r"(f|Column_)\d+")
+"""Feature names that boostrank or LightGBM gives to columns of arrays."""
 _FIT = (
     *("eval_set", "eval_names", "eval_qid", "eval_group", "eval_sample_weight"),
     *("eval_metric", "eval_at", "feval", "early_stopping_rounds"),
@@ -66,6 +70,8 @@ _REFUSED = {
         ("init_score", "base_margin", "eval_init_score", "base_margin_eval_set"),
         "the model cannot add initial scores in predict; pass a model to continue as init_model instead",
     ),
+    "position": "LightGBM corrects lambdarank for the positions of clicks; here, train by clicks: "
+    "docs/guide/clicks.md, or boostrank train --clicks",
     "feature_weights": "columns are sampled uniformly: BoostRanker(backend='xgboost', colsample_bytree=...)",
     "eval_class_weight": "rankers have no classes",
 }
@@ -88,7 +94,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     (`BoostRanker(sigma=0.5, min_data_in_bin=5)`). `fit` rejects unknown names. Some of them have scikit-learn's names:
 
     Args:
-        objective: name of an objective, an `Objective` or a callable; None means `auto`.
+        objective: name of an objective, an `Objective` or a function as in LGBMRanker, (labels, scores[, weights[,
+            query sizes]]) -> (gradient, Hessian); None means `auto`.
         n_estimators: number of rounds; None means 100, or the number in the preset.
         learning_rate, num_leaves, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha, reg_lambda:
             tree parameters, which have these names on either engine. `subsample` applies in every round, even on
@@ -155,7 +162,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """Train the ranker.
 
         Arguments of LGBMRanker and XGBRanker are also accepted under their names: `eval_X` and `eval_y`, `xgb_model`,
-        `sample_weight_eval_set`, `verbose=False`.
+        `sample_weight_eval_set`, `verbose`.
 
         Args:
             X: [N, d] array, sparse matrix or frame; NaN means missing. A column `qid` in a frame contains the query ids
@@ -166,9 +173,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             sample_weight: positive weights, one per query or per row. Row weights that differ within a query are
                 document weights; see `RankingDataset.from_arrays`.
             options: further arguments by name,
-                eval_set: validation sets, as a list of pairs (X, y) or one pair. The same objects as X and y reuse the
-                    training set. eval_names: names of the validation sets. eval_qid, eval_group, eval_sample_weight:
-                    `qid`, `group` and `sample_weight` for each validation set.
+                eval_set: validation sets, as a list of pairs (X, y) or one pair. The same objects as X and y, with the
+                    same queries and weights, reuse the training set. eval_names: names of the validation sets.
+                    eval_qid, eval_group, eval_sample_weight: `qid`, `group` and `sample_weight` for each set.
                 eval_metric, eval_at, early_stopping_rounds: replace the parameters for this training. A metric is a
                     name, a function as in LGBMRanker, (labels, scores[, weights[, query sizes]]) -> (name, value,
                     higher is better), or a list of names and functions.
@@ -187,10 +194,23 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         how["feature_names"] = None if isinstance(names, str) else list(names)
         data = self._dataset("fit", X, y, qid=qid, group=group, sample_weight=sample_weight, **how)
         given = {name: more.pop(f"eval_{name}", None) for name in ("qid", "group", "sample_weight")}
-        sets = self._evaluation_sets(more.pop("eval_set", None), given, (X, y, data), how)
+        of_fit = {"qid": qid, "group": group, "sample_weight": sample_weight}
+        sets = self._evaluation_sets(more.pop("eval_set", None), given, (X, y, data), of_fit, how)
+        # Arguments replace parameters, and functions are marked by their arguments.
         params = self._train_params()
-        for name in ("eval_metric", "eval_at", "early_stopping_rounds"):
-            params |= {name.replace("eval_metric", "metric"): more.pop(name)} if name in more else {}
+        for name in ("eval_at", "early_stopping_rounds"):
+            params |= {name: more.pop(name)} if name in more else {}
+        if "eval_metric" in more:
+            params = {name: value for name, value in params.items() if name not in METRIC_NAMES}
+            params["eval_metric"] = more.pop("eval_metric")
+        for name in params.keys() & METRIC_NAMES:
+            metrics = as_list(params[name])
+            if functions := [of_labels(metric) for metric in metrics if callable(metric)]:
+                params[name] = [metric for metric in metrics if not callable(metric)] or None
+                more["feval"] = functions + as_list(more.get("feval"))
+        if "objective" in params:
+            params["objective"] = of_labels(params["objective"])
+        more["callbacks"] = as_list(params.pop("callbacks", None)) + as_list(more.get("callbacks"))
         self.model_: RankingModel = train(
             params,
             data,
@@ -199,7 +219,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             **more,
             **{name: getattr(self, name) for name in _OF_TRAIN},
         )
-        self._metric = Metric.parse(headline(metric_names("ndcg", params.get("eval_at", DEFAULT_EVAL_AT))) or "ndcg")
+        self._metric = self._headline(params.get("eval_at"))
         return self
 
     def predict(
@@ -272,6 +292,29 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         bound = BoundMetrics(self._metric, data.labels, data.queries, rules, self._threads)
         return bound.values(data.in_row_order(scores))[str(self._metric)]
 
+    def save_model(self, fname: str | PathLike[str]) -> None:
+        """Save the model like `RankingModel.save`. XGBoost or LightGBM opens the file without boostrank."""
+        self._fitted.save(fname)
+
+    def load_model(self, fname: str | PathLike[str]) -> None:
+        """Load a model file, like `RankingModel.load`. The ranker then predicts as if `fit` had trained this model."""
+        model = RankingModel.load(fname)
+        self.model_, self.backend, self.n_features_in_ = model, model.backend, model.n_features
+        self._knows_queries, self._has_names = True, not all(map(_GENERATED.fullmatch, model.feature_names))
+        self.__dict__.pop("feature_names_in_", None)
+        if self._has_names:
+            self.feature_names_in_ = np.array(model.feature_names, object)
+        self._metric = self._headline(self.eval_at)
+
+    def get_booster(self) -> Any:
+        """Return `booster_`, under XGBRanker's name."""
+        return self.booster_
+
+    def evals_result(self) -> Any:
+        """Return `evals_result_`, under XGBRanker's name."""
+        return self.evals_result_
+
+    best_iteration = _of_model("best_iteration", "Best round from 0, as in XGBRanker.", lambda rounds: rounds - 1)
     booster_ = _of_model("booster", "The engine's booster, such as for `shap.TreeExplainer(r.booster_)`.")
     best_iteration_ = _of_model("best_iteration", "Number of rounds used in prediction.")
     best_score_ = _of_model("best_score", "Metrics at the best round (validation set -> metric -> value).")
@@ -287,10 +330,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         Columns computed within queries are attributed to their feature. Linear models use the engine's measure.
         """
         kinds = {"gain": "gain", "split": "splits"}
-        if self.importance_type not in kinds:
-            raise ParameterError(f"importance_type={self.importance_type!r} is not one of {' | '.join(kinds)}")
+        kind = self.importance_type or "gain"  # None is XGBRanker's default
+        if kind not in kinds:
+            raise ParameterError(f"importance_type={kind!r} is not one of {' | '.join(kinds)}")
         model = self._fitted
-        values = np.asarray(getattr(model.trees(), kinds[self.importance_type]), np.float64)
+        values = np.asarray(getattr(model.trees(), kinds[kind]), np.float64)
         within = () if model.within_query is None else model.within_query.sources
         shares = np.bincount([*range(model.n_features), *within], values)
         return shares / (shares.sum() or 1.0)
@@ -309,6 +353,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.target_tags.required = tags.target_tags.positive_only = True
         return tags
+
+    @staticmethod
+    def _headline(cutoffs: Any) -> Metric:
+        names = metric_names("ndcg", DEFAULT_EVAL_AT if cutoffs is None else cutoffs)
+        return Metric.parse(headline(names) or "ndcg")
 
     def _train_params(self) -> dict[str, Any]:
         params: dict[str, Any] = {}
@@ -336,6 +385,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         reset = what == "fit"
         if reset:
             self._has_names, self._knows_queries = is_table, qid is not None or group is not None
+        if isinstance(X, np.ndarray | list):
+            X = with_nan(np.asarray(X))
         if not (is_table and self._has_names):
             how = {"accept_sparse": True, "ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
             X = validate_data(self, X, reset=reset, **how)
@@ -376,9 +427,14 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return [rows.shape[0]]
 
     def _evaluation_sets(
-        self, sets: Any, given: dict[str, Any], of_fit: tuple[Any, Any, RankingDataset], how: dict[str, Any]
+        self,
+        sets: Any,
+        given: dict[str, Any],
+        trained_on: tuple[Any, Any, RankingDataset],
+        of_fit: dict[str, Any],
+        how: dict[str, Any],
     ) -> list[RankingDataset] | None:
-        X, y, data = of_fit
+        X, y, data = trained_on
         if sets is None:
             if any(one is not None for one in given.values()):
                 raise ParameterError("eval_qid, eval_group and eval_sample_weight need eval_set")
@@ -392,17 +448,31 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             if one is not None and len(one) != len(sets):
                 raise ParameterError(f"eval_{name} has {len(one)} entries for {len(sets)} validation sets")
         how = {**how, "feature_names": data.feature_names}
+        # The training set is reused where its rows are repeated with the same queries and weights.
         made: list[RankingDataset] = []
         for i, (features, labels) in enumerate(sets):
             of_set = {name: None if one is None else one[i] for name, one in given.items()}
-            is_fit = features is X and labels is y
-            made.append(data if is_fit else self._dataset("eval_set", features, labels, **of_set, **how))
+            repeats = features is X and labels is y
+            if repeats and all(values is None for values in of_set.values()):
+                made.append(data)
+                continue
+            if repeats and of_set["qid"] is of_set["group"]:  # only weights
+                of_set |= {"qid": of_fit["qid"], "group": of_fit["group"]}
+            candidate = self._dataset("eval_set", features, labels, **of_set, **how)
+            weighted = of_set["sample_weight"] is not None
+            made.append(data if repeats and _alike(candidate, data, weighted=weighted) else candidate)
         return made
 
 
 def _is_parameter(name: str) -> bool:
     """Return True if a name can be a parameter, and is not an attribute set by `fit`."""
     return not (name.startswith("_") or name.endswith("_") or "__" in name)
+
+
+def _alike(first: RankingDataset, second: RankingDataset, *, weighted: bool) -> bool:
+    """Return True if the queries of the same rows are equal and, if `weighted`, their weights."""
+    names = ("sizes", *(("each_weight", "document_weights") if weighted else ()))
+    return all(np.array_equal(getattr(first.queries, name), getattr(second.queries, name)) for name in names)
 
 
 def _of_one_set(given: Any) -> Any:
@@ -416,23 +486,15 @@ def _of_one_set(given: Any) -> Any:
 def _fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `fit` under boostrank's names."""
     rest = dict(given)
-    if rest.pop("verbose", None):
-        raise ParameterError("verbose is not supported; log rounds with callbacks=[lightgbm.log_evaluation(1)]")
+    if period := rest.pop("verbose", None):
+        rest["callbacks"] = [*as_list(rest.get("callbacks")), LogRounds(int(period))]
     X, y = rest.pop("eval_X", None), rest.pop("eval_y", None)
     if (X is None) != (y is None):
         raise ParameterError("eval_X and eval_y must be given together")
     if X is not None:
         sets = list(zip(X, y, strict=True)) if isinstance(X, tuple) else (X, y)
         rest = _with(rest, "eval_set", sets, "eval_X")
-    found = _ours(rest, _FIT, "fit")
-    metrics = found.get("eval_metric")
-    listed = metrics if isinstance(metrics, list | tuple) else [metrics]
-    functions = [_metric(one) for one in listed if callable(one)]
-    if functions:
-        found["eval_metric"] = [one for one in listed if not callable(one)] or None
-        own = found.get("feval")
-        found["feval"] = [*functions, *(own if isinstance(own, list | tuple) else [own] if own else [])]
-    return found
+    return _ours(rest, _FIT, "fit")
 
 
 def _predict_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -462,19 +524,3 @@ def _with(given: Mapping[str, Any], name: str, value: Any, alias: str) -> dict[s
     if given.get(name) is not None:
         raise ParameterError(f"{name} is given twice, also as {alias}")
     return {**given, name: value}
-
-
-def _metric(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a metric to give it the signature of LGBMRanker's metrics with labels, scores, weights and query sizes."""
-    own = required_names(function)
-    if not own:
-        return function
-    more = own[2:] if set(own[2:]) <= {"weight", "group"} else ["weight", "group"][: len(own) - 2]
-
-    def called(*arguments: Any) -> Any:
-        return function(*arguments)
-
-    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = [inspect.Parameter(name, either) for name in ("y_true", "y_pred", *more)]
-    called.__signature__ = inspect.Signature(names)  # type: ignore[attr-defined]
-    return called

@@ -61,12 +61,12 @@ def test_the_score_is_that_of_the_steps_and_the_trees(boosted: Any, start: Any, 
     text = boosted.booster.model_to_string()
     first = count_start_trees(text)
     assert first == 6
-    trees = lgb.Booster(model_str=boosted.booster.model_to_string(start_iteration=first))
+    trees = lgb.Booster(model_str=boosted._booster.native.model_to_string(start_iteration=first))
     rows = data[1].features
     assert np.isnan(rows).any()
     both = start(rows) + trees.predict(rows, raw_score=True)
     np.testing.assert_allclose(boosted.predict(rows), both, rtol=0, atol=1e-9)
-    few = lgb.Booster(model_str=boosted.booster.model_to_string(start_iteration=first, num_iteration=2))
+    few = lgb.Booster(model_str=boosted._booster.native.model_to_string(start_iteration=first, num_iteration=2))
     two = start(rows) + few.predict(rows, raw_score=True)
     np.testing.assert_allclose(boosted.predict(rows, num_iteration=2), two, rtol=0, atol=1e-9)
 

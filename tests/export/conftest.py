@@ -92,7 +92,9 @@ def example(kind: str) -> Example:
         begins = None
         if start == "start":  # LightGBM itself goes on from the trees of the start
             first = boostrank.train(TREES, data, 1, start="linear")
-            begins = lgb.Booster(model_str=first.booster.model_to_string(num_iteration=first.booster.num_trees() - 1))
+            begins = lgb.Booster(
+                model_str=first._booster.native.model_to_string(num_iteration=first._booster.native.num_trees() - 1)
+            )
         model = RankingModel(lgb.train({**params, "verbose": -1}, own, 8, init_model=begins))
     else:
         own = xgb.DMatrix(X, y, group=groups, feature_types=["q"] * 4 + ["c"] * 2, enable_categorical=True, nthread=1)

@@ -343,7 +343,7 @@ def test_splits_that_no_number_passes(target: str, tmp_path: Path) -> None:
     document = json.loads(example("xgboost-none-missing").model.to_bytes())
     tree = document["learner"]["gradient_booster"]["model"]["trees"][2]
     inner = next(node for node, left in enumerate(tree["left_children"]) if left >= 0 and node > 0)
-    tree["split_conditions"][inner] = -float("inf")
+    tree["split_conditions"][inner], tree["default_left"][inner] = -float("inf"), 1
     path = tmp_path / "model.json"
     path.write_text(json.dumps(document))
     model = boostrank.RankingModel.load(path)

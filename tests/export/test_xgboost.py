@@ -18,7 +18,7 @@ from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError
 from boostrank.export.targets.xgboost import SPEC
 from boostrank.export.writing import export_model
-from boostrank.kernels.forest import Forest
+from boostrank.kernels.forest import NAN_LEFT, Forest
 from boostrank.model.ranking_model import RankingModel
 from tests.export.conftest import KINDS, Example, example, table
 
@@ -97,10 +97,10 @@ def test_infinite_thresholds_hold() -> None:
     one = example("lightgbm-none-whole")
     trees = one.served.trees
     first = trees.forest.roots[0]
-    for threshold, side in ((np.inf, "left"), (-np.inf, "right"), (np.nan, "right")):
-        moved = trees.forest.threshold.copy()
-        moved[first] = threshold
-        forest: Forest = replace(trees.forest, threshold=moved)
+    for threshold, kind, side in ((np.inf, 0, "left"), (-np.inf, NAN_LEFT, "right"), (np.nan, NAN_LEFT, "right")):
+        moved, kinds = trees.forest.threshold.copy(), trees.forest.kind.copy()
+        moved[first], kinds[first] = threshold, kind
+        forest: Forest = replace(trees.forest, threshold=moved, kind=kinds)
         served = replace(one.served, trees=replace(trees, forest=forest))
         rows = one.single[~np.isneginf(one.single).any(axis=1)]
         expected = scores(served.trees, rows, Rules(leaves=np.float32, sums=np.float32))

@@ -186,7 +186,9 @@ def test_trees_begin_with_the_scores_of_the_other_folds() -> None:
     trees = seen[1] - seen[0]
     own = said(start.start, data.features)
     assert not np.allclose(own, start.scores, atol=0.01)
-    first = model.booster.predict(data.features, num_iteration=model.booster.num_trees() - 1, raw_score=True)
+    first = model._booster.native.predict(
+        data.features, num_iteration=model._booster.native.num_trees() - 1, raw_score=True
+    )
     np.testing.assert_allclose(first, own + trees, atol=1e-6)
 
 

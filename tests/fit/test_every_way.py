@@ -127,7 +127,7 @@ def start_of(model: boostrank.RankingModel) -> Any:
     rows = ranking(2, queries=3, gaps=True).features
     if model.backend == "lightgbm":
         count = count_start_trees(model)
-        return count, model.booster.predict(rows, num_iteration=count).tolist()
+        return count, model._booster.native.predict(rows, num_iteration=count).tolist()
     return parse_model(model.to_bytes()).forest["trees"][: count_start_trees(model)]
 
 

@@ -74,8 +74,8 @@ def test_objectives_are_spelled_as_in_lgb_train_or_as_in_lgbmranker(data: boostr
     assert len({model.to_bytes() for model in models}) == 1
     assert list(seen["group"]) == [10] * 20
     np.testing.assert_allclose(seen["weight"], data.queries.each_weight.repeat(10))
-    with pytest.raises(ParameterError, match=r"y_true, y_pred, group"):
-        boostrank.train(PARAMS | {"objective": lambda a, b, c: (a, b)}, data, 3)
+    with pytest.raises(ParameterError, match=r"\(a, b, c, d, e\)"):
+        boostrank.train(PARAMS | {"objective": lambda a, b, c, d, e: (a, b)}, data, 3)
 
 
 @pytest.mark.parametrize(

@@ -151,9 +151,9 @@ def test_the_engines_own_objectives_train_beside_ours(data: Any) -> None:
         curve = model.evals_result["valid_0"]["ndcg@10"]
         assert curve[-1] > curve[0]
         assert model.info["objective"] == {"name": name}
-    with pytest.raises(ParameterError, match="belongs to the lightgbm backend"):
+    with pytest.raises(ParameterError, match="backend='lightgbm'"):
         boostrank.train({"objective": "lightgbm:lambdarank"}, train, 1, backend="xgboost")
-    with pytest.raises(ParameterError, match="write xgboost:rank:pairwise"):
+    with pytest.raises(ParameterError, match="backend='xgboost'"):
         boostrank.train({"objective": "rank:pairwise"}, train, 1)
 
 

@@ -69,7 +69,12 @@ TAKEN: dict[str, Text] = {
     **{f"{key} {s}": entry(key, 0, f"{s}{LARGEST}") for key in ("leaf_count", "internal_count") for s in ("", "-")},
     "the last feature": entry("split_feature", 0, "5"),
     "the last kind of split": entry("decision_type", 1, "10"),
-    "thresholds that are not finite": line("threshold", "inf -inf nan 1 1e999 2"),
+    **{
+        f"missing values {word} {kind}": lambda text, word=word, kind=kind: entry("decision_type", 0, kind)(
+            entry("threshold", 0, word)(text)
+        )
+        for word, kind in (("inf", "8"), ("1e999", "4"))
+    },
     "values of nodes that are not finite": lambda text: line("internal_value", "inf nan 1 2 3 4")(
         line("internal_weight", "inf nan 1 2 3 4")(line("leaf_weight", "nan inf 1 2 3 4 5")(text))
     ),
@@ -193,6 +198,13 @@ REFUSED: dict[str, tuple[Text, str]] = {
     "a count of a node below 32 bits": (
         entry("internal_count", 0, f"-{LARGEST + 1}"), "tree 0: internal_count is out of range",
     ),
+    **{
+        f"a threshold {word} of kind {kind}": (
+            lambda text, word=word, kind=kind: entry("decision_type", 0, kind)(entry("threshold", 0, word)(text)),
+            "tree 0: threshold is not finite",
+        )
+        for word, kind in (("inf", "2"), ("1e999", "0"), ("inf", "10"), ("-inf", "8"), ("nan", "8"), ("-nan", "2"))
+    },
     "shrinkage that is not finite": (line("shrinkage", "inf"), "tree 0: shrinkage is not finite"),
     "shrinkage of two numbers": (line("shrinkage", "1 2"), "tree 0: shrinkage has 2 entries, but needs 1"),
     "a number of 41 digits": (
@@ -245,7 +257,8 @@ def test_a_text_says_where_it_is_no_text() -> None:
     refused(LIGHTGBM.parse, b"tree\nabc\0" + body, "model text has a NUL byte at offset 8: the file is damaged")
     refused(LIGHTGBM.parse, b"tree\n", "this is not LightGBM model text: it must begin with a line 'tree' and a header")
     refused(LIGHTGBM.parse, b"x" + body, "this is not LightGBM model text: it must begin with a line 'tree'")
-    refused(LIGHTGBM.parse, body.replace(b"end of trees", b"end of it"), "model text has no line 'end of trees'")
+    refused(LIGHTGBM.parse, body.replace(b"end of trees", b"end of it"), "tree 3 has")
+    refused(LIGHTGBM.parse, body[: body.index(b"end of trees")], "model text has no line 'end of trees'")
 
 
 def test_a_tree_may_have_4096_nodes_one_below_the_other() -> None:

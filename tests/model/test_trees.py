@@ -240,13 +240,15 @@ def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
 )
 def test_left_of_a_threshold_is_what_is_below_it_in_float32(condition: float, below: float) -> None:
     document = json.loads(xgboost_models()["rank:ndcg"])
-    json_forest(document)["trees"][0]["split_conditions"][0] = condition
+    tree = json_forest(document)["trees"][0]
+    tree["split_conditions"][0], tree["default_left"][0] = condition, 0
     assert XGBOOST.served(XGBOOST.parse(json.dumps(document).encode())).forest.threshold[0] == below
 
 
 def test_nothing_is_left_of_what_is_below_all() -> None:
     document = json.loads(xgboost_models()["rank:ndcg"])
-    json_forest(document)["trees"][0]["split_conditions"][0] = -float("inf")
+    tree = json_forest(document)["trees"][0]
+    tree["split_conditions"][0], tree["default_left"][0] = -float("inf"), 1
     assert np.isnan(XGBOOST.served(XGBOOST.parse(json.dumps(document).encode())).forest.threshold[0])
 
 

@@ -395,7 +395,7 @@ def test_thresholds_of_splits_by_categories_are_nan_before_xgboost_3_1() -> None
     of_sets = [XGBOOST.trees(one, 6).forest for one in (old, model)]
     np.testing.assert_array_equal(of_sets[0].threshold, of_sets[1].threshold)
     numeric = next(i for i, kind in enumerate(forest(document)["trees"][0]["split_type"]) if kind == 0)
-    with pytest.raises(ModelError, match="tree 0: a leaf value or threshold is not finite"):
+    with pytest.raises(ModelError, match="tree 0: split_conditions has a threshold that is not finite"):
         XGBOOST.parse(edited(document, in_tree("split_conditions", numeric, float("nan"))))
 
 

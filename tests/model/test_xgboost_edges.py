@@ -36,6 +36,16 @@ def lose(*path: str | int) -> Edit:
     return edit
 
 
+def parting(condition: float, default_left: int) -> Edit:
+    """The first split has this threshold, and sends missing values this way."""
+
+    def edit(document: dict[str, Any]) -> None:
+        tree = forest(document)["trees"][0]
+        tree["split_conditions"][0], tree["default_left"][0] = condition, default_left
+
+    return edit
+
+
 def version(*numbers: Any) -> Edit:
     return lambda document: document.update(version=list(numbers))
 
@@ -66,7 +76,8 @@ TAKEN_JSON: dict[str, Edit] = {
     "a switch that is true": in_tree("default_left", 0, True),
     "the largest leaf": in_tree("split_conditions", -1, LARGEST_32),
     "the smallest leaf": in_tree("split_conditions", -1, -LARGEST_32),
-    "a threshold that is not finite": in_tree("split_conditions", 0, float("inf")),
+    "missing values alone right": parting(1e39, 0),
+    "missing values alone left": parting(-1e39, 1),
     "gains that are not finite": in_tree("loss_changes", 0, float("inf")),
     "weights that are not finite": in_tree("base_weights", 0, float("nan")),
     "a promise of no start": in_learner("attributes", {ATTRIBUTE: "0"}),
@@ -216,11 +227,17 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
         in_tree("tree_param", "num_deleted", "1"), "tree 0: num_deleted is not the number of deleted nodes",
     ),
     "a leaf that is not a number": (
-        in_tree("split_conditions", -1, float("nan")), "tree 0: a leaf value or threshold is not finite",
+        in_tree("split_conditions", -1, float("nan")), "tree 0: split_conditions has a leaf value that is not finite",
     ),
-    "a leaf below float32": (in_tree("split_conditions", -1, -1e39), "tree 0: a leaf value or threshold is not finite"),
+    "a leaf below float32": (in_tree("split_conditions", -1, -1e39), "tree 0: split_conditions has a leaf value that"),
+    **{
+        f"a threshold {one} with missing values {left}": (
+            parting(float(one), left), "tree 0: split_conditions has a threshold that is not finite",
+        )
+        for one, left in (("inf", 1), ("-inf", 0), ("1e39", 1), ("nan", 1))
+    },
     "a threshold that is not a number": (
-        in_tree("split_conditions", 0, float("nan")), "tree 0: a leaf value or threshold is not finite",
+        in_tree("split_conditions", 0, float("nan")), "tree 0: split_conditions has a threshold that is not finite",
     ),
     "a promise of a start": (
         in_learner("attributes", {ATTRIBUTE: LONG}),

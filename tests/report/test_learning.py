@@ -210,7 +210,8 @@ def test_a_linear_start_is_there_before_the_first_tree(test_set: RankingDataset)
     model = boostrank.train({"objective": "lambdarank", "verbosity": -1}, test_set, 6, start="linear")
     assert model.trees().forest is not None
     found = learning(model, test_set, metric="ndcg@10")
-    linear = lgb.Booster(model_str=model.booster.model_to_string(num_iteration=model.booster.num_trees() - 6))
+    native = model._booster.native
+    linear = lgb.Booster(model_str=native.model_to_string(num_iteration=native.num_trees() - 6))
     alone = linear.predict(test_set.features, raw_score=True)
     expected = Metric.parse("ndcg@10").evaluate(test_set.labels, alone, test_set.queries).mean
     assert found.prefixes["value"][0] == pytest.approx(expected)

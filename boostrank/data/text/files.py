@@ -300,7 +300,7 @@ class StreamFile(TextFile):
 def open_text(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> TextFile:
     """Open ranking data in a file, standard input ("-") or a binary file object."""
     file = _open_any(source, max_bytes)
-    kind = foreign_kind(file.head[:1000])
+    kind = foreign_kind(file.head)
     if kind is not None:
         file.close()
         raise FileFormatError(f"the file is not ranking data: {kind}", file=file.name)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from typing import Any
 
 import lightgbm
@@ -31,10 +32,12 @@ from boostrank.engines.base import (
 )
 from boostrank.engines.lightgbm.format import LIGHTGBM, start_text
 from boostrank.engines.lightgbm.model_text import listed_categories, read_leaves, rewritten, start_trees
-from boostrank.engines.lightgbm.params import TRUE, LightGBMParams
+from boostrank.engines.lightgbm.params import LINEAR_GAINS, TRUE, LightGBMParams
 from boostrank.engines.lightgbm.private import StreamedDataset, begun, has_nothing_to_split, scores_now, use_one_thread
 from boostrank.engines.params import engine_threads, limit_in_children, without_stderr
 from boostrank.engines.trees import LinearStart, engine_names
+
+_MOST_GAINS = 1 << 16
 
 
 @dataclass(eq=False)
@@ -115,9 +118,56 @@ class LightGBMBooster(Booster):
         )
         return {names[i]: Categories(tuple(one)) for i, one in zip(columns, values, strict=True)} if fits else {}
 
+    def expose(self, best: int) -> Any:
+        """Return the native booster, or a `CountingBooster` if its rounds differ."""
+        alike = best in (0, self.rounds, self.best_rounds) and not self.start_trees
+        return self.native if alike else CountingBooster(self, best)
+
     def _trees(self, rounds: int) -> int:
         """Return LightGBM's number of iterations for this number of rounds, which is -1 for all rounds."""
         return rounds + self.start_trees if rounds else -1
+
+
+class CountingBooster(lightgbm.Booster):  # type: ignore[misc]
+    """A booster that counts rounds, where the trees of a linear start belong to the first round.
+
+    LightGBM counts each tree of a start as an iteration.
+    """
+
+    def __init__(self, model: LightGBMBooster, best: int) -> None:
+        super().__init__(model_str=model.to_bytes().decode())
+        self.boostrank_model, self.best_iteration = model, best
+
+    def __deepcopy__(self, *_: Any) -> CountingBooster:
+        return CountingBooster(self.boostrank_model, self.best_iteration)
+
+
+def _counting_rounds(name: str) -> Any:
+    """Return a method of LightGBM's booster that takes rounds as iterations."""
+    method: Any = getattr(lightgbm.Booster, name)
+    signature = inspect.signature(method)
+    last = "iteration" if "iteration" in signature.parameters else "num_iteration"
+
+    @wraps(method)
+    def counted(self: CountingBooster, *args: Any, **options: Any) -> Any:
+        call = signature.bind(self, *args, **options)
+        start = self.boostrank_model.start_trees
+        first = max(0, call.arguments.get("start_iteration", 0))
+        rounds = call.arguments.get(last)
+        if rounds is None:
+            rounds = -1 if first else self.best_iteration
+        if first:
+            call.arguments["start_iteration"] = first + start
+        elif rounds > 0:
+            rounds += start
+        call.arguments[last] = rounds
+        return method(*call.args, **call.kwargs)
+
+    return counted
+
+
+for _name in ("predict", "save_model", "model_to_string", "dump_model", "feature_importance"):
+    setattr(CountingBooster, _name, _counting_rounds(_name))
 
 
 class LightGBM(Backend):
@@ -160,6 +210,9 @@ class LightGBM(Backend):
         params = _with_defaults(request.params) | own
         if "num_threads" in params:
             params["num_threads"] = engine_threads("LightGBM", params["num_threads"])
+        if params.get("label_gain") == LINEAR_GAINS:  # larger labels need a longer table
+            largest = int(min(request.rows[0].labels.max(), _MOST_GAINS))
+            params["label_gain"] = list(range(max(len(LINEAR_GAINS), largest + 1)))
         model, start_scores = request.earlier, request.start_scores
         first = 0 if model is None else model.start_trees
         sets = [("training", request.train), *request.valid]

@@ -129,7 +129,7 @@ class LightGBMFormat(ModelFormat):
     title = "LightGBM's model text"
 
     def recognises(self, body: bytes) -> bool:
-        return body.startswith(b"tree")
+        return re.match(rb"tree\b", body) is not None
 
     def parse(self, body: bytes) -> LightGBMText:
         return parse_text(body)

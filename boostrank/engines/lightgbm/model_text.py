@@ -27,6 +27,8 @@ _MAX_TREE_LINES = 22  # LightGBM's loader reads no further in a tree
 _INT32_MAX = 2**31 - 1
 _CATEGORIES = "pandas_categorical:"
 _END = b"\nend of trees\n"
+# What follows the trees where LightGBM up to 2.1 wrote no line for their end.
+_AFTER = re.compile(rb"\n(?=\n(?:feature[ _]importances:|parameters:|pandas_categorical:.*)\n)")
 _THRESHOLDS = re.compile(rb"^threshold=(?P<thresholds>.*)\ndecision_type=(?P<kinds>.*)$", re.MULTILINE)
 _WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 # Numbers as LightGBM reads them, with at most 40 bytes, because NumPy allocates the size of the longest for all.
@@ -137,6 +139,9 @@ def parse_text(data: bytes) -> LightGBMText:
     if b"\0" in data:
         raise ModelError(f"model text has a NUL byte at offset {data.index(0)}: the file is damaged")
     refuse(b"\r" in data, "model text has carriage returns: its line ends were converted (CRLF), or it is damaged")
+    is_older = _END not in data
+    if is_older:
+        data = _AFTER.sub(_END, data, 1)
     start, end = data.find(b"\n\n"), data.find(_END)
     wrong = not data.startswith(b"tree\n") or start < 0
     refuse(wrong, "this is not LightGBM model text: it must begin with a line 'tree' and a header")
@@ -146,6 +151,8 @@ def parse_text(data: bytes) -> LightGBMText:
     trees = [_tree(block, i) for i, block in enumerate(_sized_blocks(data, start + 2, end + 1, header))]
     parsed = _checked(data[:start], trees, data[end + 1 :], n_features)
     _check_tail(parsed.tail.decode())
+    if is_older:
+        _check_importances(parsed)
     return parsed
 
 
@@ -207,7 +214,9 @@ def _header(text: str) -> dict[str, str]:
 
 def _check_header(header: dict[str, str]) -> int:
     """Check the header and return the number of features."""
-    for key in ("version", "num_class", "label_index", "max_feature_idx", "feature_names", "feature_infos"):
+    words = f"the model's header has no 'version'; supported: {', '.join(_VERSIONS)}"
+    refuse("version" not in header, words)
+    for key in ("num_class", "label_index", "max_feature_idx", "feature_names", "feature_infos"):
         refuse(key not in header, f"the model's header has no {key!r}")
     if header["version"] not in _VERSIONS:
         words = f"the model is in LightGBM's format version {header['version'][:20]!r}"
@@ -241,6 +250,8 @@ def _whole(word: str, what: str, low: int, high: int = _INT32_MAX) -> int:
 
 
 def _blocks(data: bytes, begin: int, end: int) -> Iterator[bytes]:
+    while data.startswith(b"\n", begin, end):
+        begin += 1
     while begin < end:
         following = data.find(b"\nTree=", begin, end)
         following = end if following < 0 else following + 1
@@ -250,9 +261,9 @@ def _blocks(data: bytes, begin: int, end: int) -> Iterator[bytes]:
 
 def _sized_blocks(data: bytes, begin: int, end: int, header: Mapping[str, str]) -> list[bytes]:
     """Return the text of each tree, and compare its size with the header, because the loader jumps by sizes."""
-    if begin < end and not data.startswith(b"Tree=", begin, end):
-        raise ModelError(f"expected 'Tree=0' after the model's header, found {data[begin : min(end, begin + 40)]!r}")
     blocks = list(_blocks(data, begin, end))
+    if blocks and not blocks[0].startswith(b"Tree="):
+        raise ModelError(f"expected 'Tree=0' after the model's header, found {blocks[0][:40]!r}")
     if "tree_sizes" in header:
         sizes = [_whole(word, "tree_sizes", 1) for word in _words(header["tree_sizes"])]
         refuse(len(sizes) != len(blocks), f"tree_sizes lists {len(sizes)} trees, but the file has {len(blocks)}")
@@ -345,11 +356,13 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
     nodes["split_feature"] = at_nodes(b"split_feature").whole(0, n_features - 1)
     # Bit 0: categorical; bit 1: missing goes left; bits 2 and 3: meaning of missing (none, zero, NaN).
     kind = nodes["decision_type"] = at_nodes(b"decision_type").whole(0, 11)
-    # LightGBM itself writes an infinite threshold now and then: the upper bound of the last bin.
     threshold = nodes["threshold"] = at_nodes(b"threshold").real(finite=False)
     sets = np.array([t.categorical_splits for t in trees], np.int64)[owner]
     no_set = (kind % 2 == 1) & ~((threshold >= 0) & (threshold < sets) & (threshold == np.floor(threshold)))
     _refuse_tree(no_set, owner, "a categorical split names a set of categories that the tree does not have")
+    # LightGBM itself writes infinity only where missing values, and nothing else, go right.
+    apart = (threshold == np.inf) & np.isin(kind, (4, 8))
+    _refuse_tree(~np.isfinite(threshold) & ~apart, owner, "threshold is not finite")
 
     # Scores do not need the other fields, and older versions do not have them: they only have to be numbers.
     gain = at_nodes(b"split_gain", having(b"split_gain"))
@@ -422,6 +435,16 @@ def _linear_features(tree: Tree, n_features: int) -> Int64Array:
     if lengths != [tree.leaves, tree.leaves, used, used]:
         raise ModelError(f"tree {tree.number}: the lengths of its linear models do not fit each other")
     return found
+
+
+def _check_importances(parsed: LightGBMText) -> None:
+    """Check that importances at the end of a text count every split, as cut ones do not."""
+    tail, gains = parsed.tail.decode(), parsed.nodes["split_gain"]
+    counted = sum(map(int, re.findall("(?m)^.*=([0-9]{1,10})$", tail)))
+    is_cut = not re.search(f"\n(parameters|{_CATEGORIES[:-1]}):", tail)
+    is_cut &= counted not in (gains.size, (gains > 0).sum())
+    words = f"the importances count {counted} splits, but the trees have {gains.size}"
+    refuse(is_cut, f"{words}: the file is truncated")
 
 
 def _check_tail(tail: str) -> None:

@@ -62,7 +62,7 @@ _RAW = frozenset(
     "lambdarank rank_xendcg regression regression_l2 l2 mean_squared_error mse regression_l1 l1 "  # noqa: SIM905
     "mean_absolute_error mae huber fair quantile mape".split()
 )
-_LABELS = 31  # size of LightGBM's own table of gains
+LINEAR_GAINS = list(range(31))  # as long as LightGBM's own table of gains
 
 
 class LightGBMParams(Params):
@@ -115,7 +115,7 @@ class LightGBMParams(Params):
             raise ParameterError(f"lightgbm:{objective} has several scores per document; a ranker has one")
         if isinstance(gain, str) and gain == "exponential":
             return {}
-        return {"label_gain": list(range(_LABELS)) if isinstance(gain, str) else list(gain)}
+        return {"label_gain": LINEAR_GAINS if isinstance(gain, str) else list(gain)}
 
     def of_columns(
         self, params: dict[str, Any], names: Sequence[str], *, codes: Sequence[int] = (), followed: Sequence[int] = ()

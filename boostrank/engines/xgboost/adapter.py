@@ -28,6 +28,7 @@ from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.options import NUMBERED
 from boostrank.data.rows import Rows, dense_batches, dense_rows, is_sparse, whole_of
 from boostrank.engines.base import (
     LEAVES,
@@ -87,7 +88,7 @@ class XGBoostBooster(Booster):
     @property
     def stopped_rounds(self) -> int:
         best = self.native.attr("best_iteration")
-        return int(best) + 1 if best is not None and best.isdigit() else 0
+        return int(best) + 1 - self.start_trees if best is not None and best.isdigit() else 0
 
     @property
     def start_trees(self) -> int:
@@ -137,6 +138,13 @@ class XGBoostBooster(Booster):
         names = names_in(self.to_bytes()) if "c" in (self.native.feature_types or ()) else {}
         return (with_names(body, names) if names else None) or body  # a slice loses the names of categories
 
+    def expose(self, best: int) -> Any:
+        """Return a `CountingBooster` of the rounds; see `Booster.expose`."""
+        cut = self
+        if best not in (0, self.rounds):
+            cut = self.load(self.to_bytes(best))
+        return CountingBooster(cut, best)
+
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
         body = with_even_leaves(self.to_bytes())
         found = self if body is None else self.load(body)
@@ -150,6 +158,39 @@ class XGBoostBooster(Booster):
             return {}
         found = names_in(self.to_bytes())
         return {names[i]: Categories(found.get(i)) for i, kind in enumerate(types[: len(names)]) if kind == "c"}
+
+
+class CountingBooster(xgboost.Booster):  # type: ignore[misc]
+    """A booster that counts rounds, where the trees of a linear start belong to the first round.
+
+    If its feature names are generated, it accepts data without names, like one trained on an array.
+    """
+
+    def __init__(self, model: XGBoostBooster, best: int) -> None:
+        super().__init__(model_file=model.native)
+        self.boostrank_model, self._best = model, best
+        if best:  # counted as in the file
+            self.set_attr(best_iteration=str(model.start_trees + best - 1))
+
+    def __deepcopy__(self, _: Any) -> CountingBooster:
+        return CountingBooster(self.boostrank_model, self._best)
+
+    def predict(self, data: Any, **options: Any) -> Any:
+        """Predict like XGBoost, where `iteration_range` counts rounds."""
+        return super().predict(data, **self._counted(**options))
+
+    def inplace_predict(self, data: Any, **options: Any) -> Any:
+        """Predict like XGBoost, where `iteration_range` counts rounds."""
+        return super().inplace_predict(data, **self._counted(**options))
+
+    def _counted(self, iteration_range: tuple[int, int] = (0, 0), **options: Any) -> dict[str, Any]:
+        start, most = self.boostrank_model.start_trees, self.num_boosted_rounds()
+        iterations = tuple(rounds and min(rounds + start, most) for rounds in iteration_range)
+        return options | {"iteration_range": iterations}
+
+    def _validate_features(self, feature_names: Any) -> None:
+        if feature_names is not None or not all(map(NUMBERED.fullmatch, self.feature_names or ())):
+            super()._validate_features(feature_names)
 
 
 def apart(booster: XGBoostBooster | None) -> tuple[XGBoostBooster | None, XGBoostBooster | None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -107,7 +108,7 @@ class XGBoostFormat(ModelFormat):
     title = "XGBoost's JSON"
 
     def recognises(self, body: bytes) -> bool:
-        return body.startswith(b"{") and b'"learner"' in body
+        return re.match(rb'\{\s*"(learner|version)"', body) is not None and b'"learner"' in body
 
     def parse(self, body: bytes) -> XGBoostModel:
         refuse(not body.startswith(b"{"), "this is not an XGBoost JSON model: it must begin with '{'")
@@ -428,11 +429,16 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> tuple[int,
     if "split_type" in tree:
         most = _check_categorical_splits(tree, n, leaf, where)
         by_set[tree["categories_nodes"]] = True
-    # Before XGBoost 3.1 the threshold of a categorical split is NaN.
-    unknown = np.isnan(condition) & alive & ~by_set
+    # XGBoost itself writes infinity only where missing values, and nothing else, go right, or -inf
+    # where they go left. Before XGBoost 3.1 the threshold of a categorical split is NaN.
+    with np.errstate(over="ignore"):
+        single = condition.astype(np.float32)
+    wrong = ~np.isfinite(single) & alive & ~by_set
+    fault = f"{where}: split_conditions has a"
+    refuse(wrong & leaf, f"{fault} leaf value that is not finite")
+    wrong &= single != np.where(default_left, -np.inf, np.inf)
+    refuse(wrong & ~leaf, f"{fault} threshold that is not finite")
     size = np.abs(condition[alive & leaf])
-    wrong = bool(unknown.any()) or not bool(np.all(size <= _FLOAT32_MAX))
-    refuse(wrong, f"{where}: a leaf value or threshold is not finite")
     return most, float(size.max())
 
 

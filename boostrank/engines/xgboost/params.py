@@ -58,9 +58,8 @@ REFUSED = {
         "it belongs to booster=gblinear: train linear models with backend='linear'": "feature_selector top_k tolerance "
         "max_row_perbatch",
         "metrics are boostrank's own: pass metric= and eval_at=": "disable_default_eval_metric",
-        "it belongs to a DMatrix": "feature_weights missing",
-        "it belongs to the data: RankingDataset.from_arrays(..., categorical_feature=)": "enable_categorical "
-        "feature_types",
+        "it belongs to a DMatrix": "feature_weights",
+        "it belongs to the data: RankingDataset.from_arrays(..., categorical_feature=)": "feature_types",
         "it belongs to survival objectives, which do not rank": "aft_loss_distribution aft_loss_distribution_scale",
         "XGBoost sets it itself": "cache_opt debug_synchronize default_direction extmem_single_page "
         "fail_on_invalid_gpu_id num_feature opt_dense_col rng_state sketch_ratio sparse_threshold validate_parameters",

@@ -41,7 +41,7 @@ from boostrank.data.rows import whole_of
 from boostrank.engines.base import Backend
 from boostrank.engines.params import Limits
 from boostrank.engines.trees import LinearStart
-from boostrank.fit.params import AUTO_START, LINEAR_START, TrainingParameters, say_left_out
+from boostrank.fit.params import AUTO_START, LINEAR_START, TrainingParameters
 from boostrank.fit.start.ridge import (
     FOLDS,
     RANKED,
@@ -147,7 +147,6 @@ def start_of(
         warn_user(str(error), DataWarning)
         return None
     limits = limits_of(engine, given.engine, train_set.feature_names, train_set)
-    say_left_out(train_set, "the linear start")
     return (fitted or cross_fitted)(train_set, given.gain, resolve_threads(given.threads), limits)
 
 
