@@ -23,7 +23,6 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
 from boostrank.engines.params import Limits
 from boostrank.fit.plan import Member, Plan
-from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import describe_data, run
 from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
 from boostrank.fit.start.ridge import FOLDS
@@ -33,7 +32,6 @@ from boostrank.model.ranking_model import RankingModel
 
 FoldEnded = Callable[[int, Member, RankingModel], bool]
 """Called after each fold with its number, from 0; returns False to skip the remaining folds."""
-NO_FOLD = -1
 HELD_OUT = "held out"
 """Name of a fold when it is the validation set."""
 
@@ -94,11 +92,6 @@ class Deal:
     def rows(self, fold: int) -> npt.NDArray[np.bool_]:
         """Return a mask of the rows in a fold, bool[N]."""
         return np.repeat(self.fold == fold, self._data.queries.sizes)
-
-    def plan_of_all(self, plan: Plan) -> Plan:
-        """Return a plan of a fold for the queries of all folds."""
-        fitted = None if self._starts is None else partial(self._start, NO_FOLD)
-        return replace(plan, train_set=self._data, valid=(), fitted=fitted)
 
     def _start(self, fold: int, data: RankingDataset, gain: Gain, threads: int, limits: Limits) -> CrossFitted:
         """Return the linear start that leaves out a fold, cached by gain and limits."""
@@ -209,10 +202,6 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         own = replace(one, model=model).scores
         scores[deal.rows(one.fold)] = own
         apart.append(deviation(own, one.held_out.queries))
-    # Computed from all queries, the leaves learn from the fold that stopped their training, too.
-    models = [
-        renew_leaves(model, deal.plan_of_all(one.variant.plan)) for one, model in zip(fitted, models, strict=True)
-    ]
     # Average the models; bring different members to a common scale first.
     alike = all(member == trained[0] for member in trained)
     scale = None if alike else float(np.mean(apart)) / len(models)

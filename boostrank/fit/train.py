@@ -149,7 +149,7 @@ def fit(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
 
 
 def _train_once(plan: Plan) -> RankingModel:
-    """Train a single model. With the preset `quick`, leaves are renewed on the queries that stopped the training, too."""
+    """Train a single model. The preset `quick` renews its leaves on the queries that stopped it, too."""
     model = run(plan)
     in_memory = not any(data.on_disk for data in (plan.train_set, *plan.others))
     stopped = bool(plan.others) and plan.settings.stopping_rounds > 0

@@ -123,10 +123,3 @@ def test_quick_learns_from_the_queries_that_stopped_it(backend: str, few: Rankin
     leaves = [one.predict(valid, pred_leaf=True)[:, -1] for one in (model, kept)]
     np.testing.assert_array_equal(*leaves)
     assert not np.allclose(model.predict(valid), kept.predict(valid))
-
-
-def test_good_renews_every_member_from_one_start(more: RankingDataset) -> None:
-    model = train(PARAMS, more, quality="good", max_trees=200)
-    two = train(PARAMS | {"num_threads": 2}, more, quality="good", max_trees=200)
-    assert model.info["renewed_on"] == 50
-    assert model.to_bytes() == two.to_bytes()
