@@ -162,6 +162,9 @@ class Join(QueryIdOptions):
     id: str | None = option(
         "Document name column of a table.", metavar="COLUMN", shown="doc_id, docno, document, sku, ..."
     )
+    missing_tokens: tuple[str, ...] = option(
+        "Word for a missing value in tables, such as NULL or NA.", (), flag="--missing-token", metavar="WORD"
+    )
 
 
 @command("join")
@@ -170,7 +173,7 @@ def join(own: Join) -> None:
 
     \b
     JUDGEMENTS  a table (Quepid's query,docid,rating), lines `4 qid:1 # 7555` and `# qid:1: red shoe`
-                (RankLib, Quepid), or TREC qrels
+                (RankLib, Quepid), TREC qrels, or JSON (OpenSearch, Rated Ranking Evaluator, ranx)
     FEATURES    tables or JSON lines: rows, or responses or hits with a `query`, logged by the plugins
                 of Solr, Elasticsearch or OpenSearch ([features], _ltrlog)
 
@@ -179,8 +182,8 @@ def join(own: Join) -> None:
     """
     from boostrank.data.join import join
 
-    given = own.judgements, own.features, own.output
-    found = join(*given, unjudged=own.unjudged, label=own.label, qid=own.qid, id=own.id)
+    given, tokens = (own.judgements, own.features, own.output), own.missing_tokens
+    found = join(*given, unjudged=own.unjudged, label=own.label, qid=own.qid, id=own.id, missing_tokens=tokens)
     say(f"{own.output}: {found.documents:,} documents, {found.queries:,} queries")
     unjudged = {"drop": "left out", "zero": "graded 0 in judged queries, otherwise left out"}.get(own.unjudged, "")
     words = {
@@ -216,8 +219,12 @@ def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
             written = getattr(file_tools, tool)(own.files, own.output, *arguments, **options)
     finally:
         signal.signal(signal.SIGTERM, before)
-    for file in written if isinstance(written, list) else [written]:
-        say(f"{file.rows:,} rows, {file.queries:,} queries: {file.path}")
+    files = written if isinstance(written, list) else [written]
+    shares = list(own.parts.values()) if isinstance(own, Split) else []
+    total = sum(file.queries for file in files)
+    for number, file in enumerate(files):
+        share = f" ({file.queries / total:.1%}, requested {shares[number]:.1%})" if shares else ""
+        say(f"{file.rows:,} rows, {file.queries:,} queries: {file.path}{share}")
         if os.path.isfile(file.path):  # a pipe has no name to follow
             click.echo(file.path)
 
@@ -262,7 +269,7 @@ def make(own: Make) -> None:
 
 
 class CountClicks(Options):
-    sessions: tuple[str, ...] = argument("SESSIONS...", file="read")
+    sessions: tuple[str, ...] = argument("SESSIONS...", file="data")
     output: str = option("Click log to write; --clicks finds DATA.clicks next to DATA.", short="-o", file="write")
     position: str = option("Column with the document's position in the list, from 1.", "position", metavar="COLUMN")
     clicked: str = option(
@@ -273,7 +280,9 @@ class CountClicks(Options):
     key: str | None = option(
         "Columns that identify a document in both tables, instead of --row.", metavar="COLUMN,...", needs="documents"
     )
-    documents: str | None = option("Table of documents with the columns of --key.", file="read", needs="key")
+    documents: str | None = option(
+        "Table of documents with the columns of --key, or a pattern in quotes.", file="data", needs="key"
+    )
 
 
 @command("count-clicks")
@@ -396,7 +405,7 @@ def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
     from boostrank.model.scores import load_ranker, scores_of
 
     how = Users(cast(Any, own.users), noise=own.click_noise)
-    model, reader = load_ranker(own.ranker), Reader(reading, own.threads)
+    model, reader = load_ranker(own.ranker), Reader(reading, own.threads, names=True)
     documents = reader.read(own.data, like=reader.feature_space(model, own.ranker, own.data) if model else None)
     scores = scores_of(own.ranker, model, documents, own.threads)
     log = simulate_clicks(

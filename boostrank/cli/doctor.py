@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -91,7 +92,9 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
         click.echo(f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]")
         for heading, text in (("cost", finding.cost), ("fix", finding.fix)):
             if text:
-                click.echo(click.wrap_text(f"{heading}: {text}", max(60, width()), "  ", "      "))
+                wrapper = TextWrapper(max(60, width()), "  ", "      ", break_long_words=False)
+                wrapper.break_on_hyphens = False  # commands can be pasted
+                click.echo(wrapper.fill(f"{heading}: {text}"))
     counts = ((errors, "error"), (warnings, "warning"), (len(findings) - errors - warnings, "note"))
     click.echo(", ".join(count_of(n, word) for n, word in counts))
     options = [finding.options for finding in findings if finding.options and finding.severity is Severity.ERROR]

@@ -27,7 +27,7 @@ class Evaluate(MeasureOptions, group="Measures"):
         "Metric, such as ndcg@10 or map.", ("ndcg@1,3,5,10",), flag="--metric", metavar="NAME", shown="ndcg@1,3,5,10"
     )
     qrels: str | None = option(
-        "TREC qrels. All other files are then TREC run files, evaluated like trec_eval.", file="read"
+        "Judgements, such as TREC qrels. All other files are then runs, evaluated like trec_eval.", file="read"
     )
 
 
@@ -35,13 +35,14 @@ class Evaluate(MeasureOptions, group="Measures"):
 def evaluate(own: Evaluate, reading: FileOptions) -> None:
     """Measure rankers on DATA, with 95% intervals over the queries.
 
-    Each ranker is a model, or a file with scores in the order of DATA, either one per line or a table from `predict`.
+    Each ranker is a model, or a file with one score per line in the order of DATA, or a table from `predict`.
     The first file that is neither of these begins DATA (`-` reads standard input, '*.gz' several files). Other rankers
     are compared with the first one query by query. With several of them, p-values are adjusted by Holm's method for
     each metric.
 
-    With --qrels the files are TREC run files, evaluated with the conventions of trec_eval. ir-measures, if installed,
-    computes metrics that boostrank lacks: judged@10, bpref, rbp(p=0.8,rel=1).
+    With --qrels the files are runs, evaluated with the conventions of trec_eval. Runs and qrels have the form of TREC
+    or MS MARCO, or are tables (BEIR, ranx, PyTerrier) or JSON. ir-measures, if installed, computes metrics that
+    boostrank lacks: judged@10, bpref, rbp(p=0.8,rel=1).
     """
     from boostrank.metric import Conventions, paired_difference
     from boostrank.report.segments import holm
@@ -77,7 +78,7 @@ def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tupl
     rankers, data = _rankers_and_data(own.files)
     wanted = [Metric.parse(name) for name in own.metrics]
     models = {path: load_ranker(path) for path in rankers}
-    named = any(one is None and "doc_id" in columns_of(path) for path, one in models.items())
+    named = any(one is None and "id" in columns_of(path, alone=False) for path, one in models.items())
     reader = Reader(reading, own.threads, gain=own.gain, asks=True, names=named or rules.ties == "docno")
     bound, results = None, {}
     for path, dataset in reader.read_for(models, data):
@@ -90,11 +91,12 @@ def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tupl
 
 def _of_runs(own: Evaluate, qrels: str, rules: Conventions) -> tuple[dict[str, Results], None]:
     """Return each run file's results."""
-    from boostrank.model.trec import QRELS, RUN, evaluate_run, read_trec
+    from boostrank.data.judgements import values_by_query
+    from boostrank.model.trec import evaluate_run
 
-    judged, results = read_trec(qrels, QRELS), {}
+    judged, results = values_by_query(qrels), {}
     for path in own.files:
-        run = read_trec(readable(path), RUN)
+        run = values_by_query(readable(path), run=True)
         results[path] = evaluate_run(own.metrics, run, judged, rules, own.threads)
         missing, more = len(judged.keys() - run.keys()), len(run.keys() - judged.keys())
         if missing or more:

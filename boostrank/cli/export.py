@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -66,7 +65,7 @@ def export(own: Export, reading: FileOptions) -> None:
     names = None if own.names is None else read_feature_names(own.names)
     model, rows = RankingModel.load(own.model), None
     if own.data:
-        model, rows = Reader(reading, None).read_for_model(own.model, own.data)
+        model, rows = Reader(reading, None, labelled=False).read_for_model(own.model, own.data)
     proof = export_model(model, own.output, own.to, feature_names=names, name=own.name, data=rows, allow=own.allow)
     splits = f"both sides of all {proof.nodes:,} splits"
     if proof.nodes < proof.of_nodes:
@@ -105,7 +104,8 @@ _EQUAL = {
 class Verify(ModelOptions, JsonOptions, ThreadOptions):
     against: str = option(
         "Logged scores in the order of DATA: a file with one per line, JSON lines with a `score`, or columns, of which "
-        "`score` or the last is used. Or a column of DATA, if it is a table.",
+        "`score` or the last is used. Rows that name their documents may have any order. Or a column of DATA, if it is "
+        "a table.",
         metavar="FILE|COLUMN",
     )
     tolerance: str = option("Required agreement.", "float32", choices="equal float32 ranking")
@@ -123,7 +123,7 @@ def verify(own: Verify, reading: FileOptions) -> None:
     from boostrank.core.text import count_of
     from boostrank.data.tables import header_of, is_table
     from boostrank.export.proof import verify
-    from boostrank.model.scores import check_names, read_logged, read_logged_column
+    from boostrank.model.scores import read_logged
 
     column = not os.path.exists(own.against) and all(map(is_table, own.data))
     if column and own.against not in (known := header_of(own.data[0])):
@@ -132,10 +132,10 @@ def verify(own: Verify, reading: FileOptions) -> None:
     ignored = frozenset([own.against] if column else [])
     reader = Reader(reading, own.threads, labelled=False, names=True)
     model, rows = reader.read_for_model(own.model, own.data, ignored=ignored)
-    read = partial(read_logged_column, own.data) if column else read_logged
-    scores, precision = read(own.against, rows.n_documents)
-    if not column:
-        check_names(own.against, rows)
+    if column:
+        scores, precision = read_logged(own.data[0], rows, own.against, own.data[1:])
+    else:
+        scores, precision = read_logged(own.against, rows)
     found = verify(model, rows, scores, precision=precision)
     equal = found.equal(own.tolerance)
     place = None if found.first is None else _place(rows, found.first[0])

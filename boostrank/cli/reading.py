@@ -109,10 +109,9 @@ class Reader:
                 rows += len(piece.values if self.options.keep_names else piece)
                 yield piece
         if pieces is None:
-            spec = self._format_of(paths)
             if not self.options.regroup:
                 self._stream = {"cache": False}
-            data = self.read(paths, like=like, labelled=not spec.is_table)
+            data = self.read(paths, like=like, labelled=False)
             scores = model.predict(data, num_iteration=num_iteration, threads=self._threads)
             qids = data.queries.row_ids() if data.provenance.options["queries"] == "qid" else None
             named = (None if one is None else data.in_input_order(one) for one in (qids, data.document_names))
@@ -131,13 +130,13 @@ class Reader:
         # A model trained on arrays does not know the number of its first feature. Look for number 0 in the first rows.
         base = model.info.index_base
         if base is None and not self._format_of(data).is_table and not self.options.feature_names:
-            from boostrank.data.formats.libsvm import LibsvmSource, counts_from_zero
+            from boostrank.data.formats.libsvm import LibsvmSource, base_in
             from boostrank.data.source import expand
 
             auto, files = self.options.zero_based == "auto", (one for one in expand(data) if os.path.isfile(str(one)))
-            from_zero = auto and any(counts_from_zero(LibsvmSource.head_of(one)) for one in files)
-            base = 0 if self.options.zero_based == "true" or from_zero else 1
-            if auto and not from_zero:
+            written = {base_in(LibsvmSource.head_of(file)) for file in files if auto}
+            base = 0 if self.options.zero_based == "true" or 0 in written else 1
+            if auto and not written - {None}:
                 warnings.warn(
                     f"{path} does not record the number of its first feature in libsvm text, so 1 is assumed. Set "
                     "--zero-based true for 0, or --zero-based false for 1 without this warning",

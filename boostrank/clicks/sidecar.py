@@ -18,8 +18,8 @@ from boostrank.clicks.tables import ClickColumns, ClickRows, read_clicks
 from boostrank.core.errors import DataError, InputError, did_you_mean
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
-from boostrank.data.columns import DEFAULTS
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.roles import DEFAULTS
 from boostrank.data.side_files import find_sidecar
 from boostrank.data.tables import header_of, is_table
 from boostrank.options import ReadOptions, typed_names

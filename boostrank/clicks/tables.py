@@ -6,6 +6,7 @@ column are one document, with the features of the first row. Without a document 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -16,13 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.clicks.log import COLUMNS, MAX_POSITION, MAX_ROWS, ClickLog, checked_counts, some_documents
-from boostrank.core.errors import DataError, FileFormatError, InputError, ParameterError
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError, ParameterError, warn_user
+from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array, as_numbers
-from boostrank.data.columns import DEFAULTS
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.judgements import recognised
+from boostrank.data.roles import DEFAULTS
+from boostrank.data.source import matching
 from boostrank.data.tables import Batch, arrow, batches, header_of
 
-_BETWEEN = "\x1f"
+_BETWEEN, _ROLES = "\x1f", ("qid", "id")
 _MANY = 1 << 20
 
 
@@ -56,23 +60,26 @@ def count_clicks(
     """Count impressions and clicks of each document at each position, in one pass over session logs of any size.
 
     Args:
-        sessions: CSV, TSV (plain or compressed), Parquet or Arrow files, one row per impression.
+        sessions: CSV, TSV (plain or compressed), Parquet or Arrow files or patterns, one row per impression.
         position: column with the position at which the document was shown, starting at 1.
         clicked: column with 1 or true if the row was clicked, else 0 or false; with `impressions`, a number of clicks.
         impressions: column with the number of impressions in a row; None counts one impression per row.
         row: column with the document's row in the data, starting at 1; ignored if `keys` are passed.
-        keys: columns that identify the document, both in the log and in `documents`.
-        documents: the document table, which is required with `keys`.
+        keys: columns that identify the document, both in the log and in `documents`. A table may name its query and its
+            document otherwise, as `data join` does (qid and doc_id).
+        documents: the document table, or a pattern of its files, which is required with `keys`. Impressions of other
+            documents are left out, with a warning.
 
     Raises:
-        FileFormatError: a value is invalid (the message contains file and row), or a document is missing or repeated.
+        FileFormatError: a value is invalid (the message contains file and row), or a document is repeated.
         InputError: `keys` are passed without `documents`.
     """
     if keys and documents is None:
         raise InputError(f"the columns {', '.join(keys)} identify documents; pass the table with them as documents")
     index = None if documents is None or not keys else _index_of(documents, keys)
     count = None if index is None else len(index)
-    return _counted(sessions, (position, impressions or "", clicked), row, count, tuple(keys), index)
+    files = [file for path in sessions for file in matching(os.fspath(path))]
+    return _counted(files, (position, impressions or "", clicked), row, count, tuple(keys), index)
 
 
 def _counted(
@@ -91,19 +98,30 @@ def _counted(
         n_documents: number of documents; None means the largest row.
     """
     pa, (position, impressions, clicked) = arrow(), columns
+    n_rows, lacking, first = 0, 0, ""
     numbers = (*(columns if impressions else (position,)), *(() if keys else (row,)))
     waiting = [pa.table({name: pa.array([], pa.int64()) for name in ("row", "position", "shown", "clicked")})]
     for path in paths:
-        for batch in batches(path, numbers=numbers, texts=keys, truths=() if impressions else (clicked,)):
-            rows = _documents(batch, keys, index) if keys else batch.whole(row, 1, n_documents or MAX_ROWS)
+        own_keys = _keys_in(path, keys) if keys else ()
+        for batch in batches(path, numbers=numbers, texts=own_keys, truths=() if impressions else (clicked,)):
+            if keys:
+                rows, lost = _documents(batch, own_keys, index)
+                n_rows, lacking, first = n_rows + rows.size, lacking + int((rows == 0).sum()), first or lost
+            else:
+                rows = batch.whole(row, 1, n_documents or MAX_ROWS)
             if impressions:
                 counts = checked_counts(batch.number, columns, batch.refuse)
             else:
                 counts = batch.whole(position, 1, MAX_POSITION), np.ones(len(batch), np.int64), batch.truth(clicked)
-            waiting.append(_summed(pa.table([rows, *counts], waiting[0].column_names)))
+            there = rows > 0
+            waiting.append(
+                _summed(pa.table([rows[there], *(column[there] for column in counts)], waiting[0].column_names))
+            )
             # Merge the sums of batches once they are twice as large, so that memory contains little more than entries.
             if sum(map(len, waiting[1:])) > len(waiting[0]) + _MANY:
                 waiting = [_summed(pa.concat_tables(waiting))]
+    if lacking:
+        _say_lacking(lacking, n_rows, first, index)
     rows, positions, shown, clicks = (column.to_numpy() for column in pa.concat_tables(waiting).columns)
     count = int(rows.max(initial=0)) if n_documents is None else n_documents
     return ClickLog(rows - 1, positions, shown, clicks, count)
@@ -115,10 +133,23 @@ def _summed(table: Any) -> Any:
     return found.select(["row", "position", "shown_sum", "clicked_sum"]).rename_columns(table.column_names)
 
 
+def _keys_in(path: str | PathLike[str], keys: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a table with the keys: their own names, or else another name of a query or a document."""
+    header, roles = header_of(path), {key: role for role in _ROLES for key in keys if recognised(role, [key])}
+    left = [role for role in _ROLES if role not in roles.values()]
+    unknown = [key for key in keys if key not in roles]
+    roles |= dict(zip(unknown, left[-len(unknown) :], strict=False))
+    others = {key: recognised(roles[key], header) for key in keys if key not in header and key in roles}
+    return tuple(others.get(key) or key for key in keys)
+
+
 def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
-    """Return the keys of the documents in a table, as an Arrow text array."""
+    """Return the keys of the documents in a table, or in the files of a pattern, as an Arrow text array."""
     pa, pc = arrow(), arrow(".compute")
-    parts = [_joined(batch, keys) for batch in batches(path, texts=tuple(keys))]
+    parts = []
+    for file in matching(os.fspath(path)):
+        own_keys = _keys_in(file, keys)
+        parts += [_joined(batch, own_keys) for batch in batches(file, texts=own_keys)]
     index = pa.chunked_array(parts or [pa.array([], pa.string())]).combine_chunks()
     if pc.count_distinct(index).as_py() != len(index):
         name = next(one["values"] for one in pc.value_counts(index).to_pylist() if one["counts"] > 1)
@@ -127,15 +158,25 @@ def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
     return index
 
 
-def _documents(batch: Batch, keys: Sequence[str], index: Any) -> Int64Array:
-    """Return the document row of each impression, starting at 1."""
+def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Array, str]:
+    """Return the document row of each impression, from 1, or 0 if the index lacks it, and the place of the first 0."""
     pc, texts = arrow(".compute"), _joined(batch, keys)
-    found = pc.fill_null(pc.index_in(texts, index, skip_nulls=True), -1).to_numpy(zero_copy_only=False)
-    missing = np.flatnonzero(found < 0)
-    if missing.size:
-        row = int(missing[0])
-        raise batch.refuse(row, f"the data have no document {_shown(texts[row].as_py())}")
-    return np.asarray(found + 1, np.int64)
+    if texts.null_count:
+        row = int(np.argmax(np.asarray(texts.is_null())))
+        raise batch.refuse(row, f"the impression has no {' or '.join(keys)}; leave the row out")
+    rows = pc.fill_null(pc.index_in(texts, index), -1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+    lacking = np.flatnonzero(rows == 0)[:1].tolist()
+    return rows, "".join(str(batch.refuse(row, _shown(texts[row].as_py()))) for row in lacking)
+
+
+def _say_lacking(lacking: int, rows: int, first: str, index: Any) -> None:
+    """Warn about impressions of documents that are not in the index, or raise an error if all are."""
+    if lacking == rows:
+        document = _shown(index[0].as_py()) if len(index) else "no row"
+        words = f"the table has none of the documents in the log: it has {document}; the log has {first}"
+        raise DataError(f"{words}; write their names alike, or name other columns with --key")
+    share = f"{count_of(lacking, 'row')} of {rows:,} in the log"
+    warn_user(f"{share} show documents that the table lacks, and are left out; first: {first}", DataWarning)
 
 
 def _shown(key: str | None) -> str:
@@ -255,7 +296,7 @@ def from_frame(
     frame: Any,
     columns: ClickColumns | None = None,
     *,
-    qid: str = "qid",
+    qid: str | None = None,
     weight: str | None = None,
     drop: Sequence[str] | str = (),
     sort: bool = False,

@@ -20,6 +20,7 @@ from boostrank.core.errors import BoostrankError, DataError, DataWarning, Parame
 from boostrank.core.text import count_of
 from boostrank.data.arrays import common_space
 from boostrank.data.frames import cut
+from boostrank.data.roles import usual_column
 from boostrank.data.rows import fingerprint_of
 from boostrank.data.source import matching
 from boostrank.engines import get_backend, workers_of
@@ -146,7 +147,10 @@ class ClusterTraining:
     def on(self, launcher: Launcher, data: Any, sets: Mapping[str, Any], *, frames: bool) -> RankingModel:
         """Train on a launcher's workers. `data` and each validation set are paths, or a table if `frames`."""
         started, groups = time.perf_counter(), [data, *sets.values()]
-        qid, tables = self._reading.get("qid", "qid"), [dict[str, Any]()] * launcher.size
+        tables = [dict[str, Any]()] * launcher.size
+        qid: Any = self._reading.get("qid")
+        if frames and qid is None:
+            qid = self._reading["qid"] = _query_column(data)
         if frames and launcher.frames and type(data).__module__.partition(".")[0].startswith(launcher.frames):
             launcher.hold(groups, qid)
         elif frames:
@@ -339,6 +343,13 @@ def place(
         owner[path] = min(seen[path], key=lambda worker: load[worker])
         load[owner[path]] += seen[path][owner[path]]
     return {worker: [path for path in shards if owner[path] == worker] for worker in sizes}
+
+
+def _query_column(table: Any) -> str:
+    """Return the column of a table or a cluster's data frame with a usual name for query ids."""
+    names = getattr(table, "column_names", getattr(table, "columns", ()))
+    names = names() if callable(names) else names
+    return usual_column("qid", list(map(str, names))) or "qid"
 
 
 def refuse_shared_queries(shards: Sequence[tuple[str, Shard]]) -> None:

@@ -236,6 +236,8 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
     if y.min(initial=0.0) < 0.0:
         pairs = label_map_from_zero(y)
         mend = f"; label_map={pairs!r} where files are read" if pairs else ""
+        if pairs == "-1=0" and np.any(y == 0.0):
+            mend += " merges them with label 0: remove the rows instead if -1 means not judged"
         refuse(y < 0.0, f"is negative: relevance labels start at 0{mend}")
     if rule == "exponential":
         reason = (

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date, time
+from decimal import Decimal
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -15,6 +18,9 @@ import numpy.typing as npt
 from boostrank.core.errors import DataError, FileFormatError, RowError
 from boostrank.core.text import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Float64Array, Int64Array, pandas_index
+
+# Day, hours and minutes, seconds, their fraction, and zone of a time.
+_TIME = re.compile(r"(\d{4,}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)?(?:(\.\d*?)0*)?(Z|[+-]\d\d:?\d\d)?")
 
 Places = Callable[[int], tuple[str, int]]
 """Function that returns the source of a row as (file, line), (description, 0), or ("", row before reordering)."""
@@ -126,10 +132,15 @@ class QueryIndex:
         if again.size:
             at = int(again[0])
             (name,) = firsts[at : at + 1].tolist()
+            # The size of its query as the id of each row is a common mistake.
+            mend = "the rows of a query must be contiguous; sort them stably by query id"
+            mend += " (sort=True, or BoostRanker(sort=True))"
+            sizes = np.diff(starts, append=given.size)
+            if firsts.dtype.kind in "iu" and not np.any(sizes % np.maximum(firsts, 1)):
+                mend = "the ids seem to be the sizes of the queries; pass the query id of each row"
             raise DataError(
                 f"query {name!r} appears again at row {starts[at]} (0-based) after ending near row "
-                f"{starts[numbers[at]]}: the rows of a query must be contiguous; sort them stably by query id "
-                "(sort=True, or BoostRanker(sort=True))"
+                f"{starts[numbers[at]]}: {mend}"
             )
         ptr = np.concatenate([starts, [given.size]]).astype(np.int64)
         if firsts.dtype.kind in "iu" and (not firsts.size or int(firsts.max()) <= np.iinfo(np.int64).max):
@@ -286,12 +297,20 @@ def _whole(values: Any) -> Int64Array | None:
 
 def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     """Return the query ids of rows, [N], as int64 (uint64 if large) or text, or raise `DataError` for other ids."""
-    # NumPy would turn the numbers of a mixed list into text.
+    # NumPy would turn the numbers of a mixed list into text, and zoned times of polars and Arrow to UTC.
+    kinds = getattr(ids, "dtype", None), getattr(ids, "type", None)
+    if getattr(kinds[0], "time_zone", None) or getattr(kinds[1], "tz", None):
+        ids = list(getattr(ids, "to_pylist", getattr(ids, "to_list", None))())  # type: ignore[misc]
     given = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
     if given.ndim != 1:
         raise DataError(f"query ids must be one-dimensional, not of shape {given.shape}")
-    if given.dtype.kind in "cVmM":
+    if given.dtype.kind in "cVm":
         raise DataError(f"query ids must be whole numbers or text, not {given.dtype}; convert them to text")
+    if given.dtype.kind == "M":
+        times, of_row = np.unique(given, return_inverse=True)
+        row = int(np.argmax(np.isnat(given))) if given.size else 0
+        texts = np.fromiter((_id_of_object(value, row) for value in times), object, times.size)
+        return texts[of_row]
     if given.dtype.kind in "SOT":
         return _ids_of_objects(given.astype(object))
     if given.dtype.kind == "b":
@@ -304,6 +323,17 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     if whole is None:
         raise DataError("query ids must be whole numbers or text")
     return whole
+
+
+def ids_of_rows(ids: npt.ArrayLike, rows: int) -> npt.NDArray[Any]:
+    """Return `checked_ids`, and raise `DataError` unless there is one id per row."""
+    checked = checked_ids(ids)
+    if checked.size != rows:
+        words = f"there are {checked.size:,} query ids (qid) but {rows:,} rows of features"
+        if checked.dtype.kind in "iu" and int(checked.sum()) == rows:
+            words += "; they add up to the rows: pass sizes as group"
+        raise DataError(words)
+    return checked
 
 
 def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -325,19 +355,34 @@ def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _id_of_object(one: Any, row: int) -> int | str:
     if isinstance(one, str):
         return one
-    numeric = isinstance(one, int | float | np.integer | np.floating | np.bool_)
-    if one is None or (numeric and not np.isfinite(one)) or str(one) in ("<NA>", "NaT"):
+    if one is None or str(one).lower() in ("<na>", "nat", "nan", "inf", "-inf"):
         raise DataError(f"row {row} has no query id")
+    if isinstance(one, date | time | np.datetime64) or type(one).__name__ == "Period":
+        return time_text(str(one).replace("T", " "))
     if isinstance(one, bytes):
         try:
             return one.decode()
         except UnicodeDecodeError:
             raise DataError(f"the query id of row {row}, {one!r}, is not valid UTF-8") from None
-    if numeric and int(one) == one:
-        return int(one)
+    numeric = isinstance(one, int | float | Decimal | np.integer | np.floating | np.bool_)
+    if numeric and int(one) == one:  # type: ignore[arg-type]
+        return int(one)  # type: ignore[arg-type]
     raise DataError(
-        f"query ids must be whole numbers or text, one-dimensional: row {row} has {one!r}, of type {type(one).__name__}"
+        f"query ids must be whole numbers or text, one-dimensional: row {row} has {one!r}, of type "
+        f"{type(one).__name__}; convert them to text"
     )
+
+
+def time_text(word: str) -> str:
+    """Return a time as in query ids: its day at midnight, else without zeros at the end (`10:00:00.5`)."""
+    parts = _TIME.fullmatch(word)
+    if parts is None:
+        return word
+    clock = parts[2] + (parts[3] or ":00") + (parts[4] or "").rstrip(".")
+    if clock == "00:00:00":
+        return parts[1]
+    zone = (parts[5] or "").replace(":", "").replace("Z", "+0000")
+    return f"{parts[1]} {clock}" + re.sub("(...)(..)", r"\1:\2", zone)
 
 
 def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,7 +1,8 @@
-"""Formatting and parsing of names, sizes, counts, and small HTML tables."""
+"""Formatting and parsing of names, numbers, sizes, counts, and small HTML tables."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -18,6 +19,25 @@ UNFIT_WORDS = "NUL or half a character (a lone surrogate)"
 def first_unfit(names: Iterable[str]) -> int | None:
     """Return the position of the first name with forbidden characters, or None if there is none."""
     return next((number for number, name in enumerate(names) if _UNFIT.search(name)), None)
+
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+"""A number. `float` also accepts 1_000, digits of other scripts, and words such as nan."""
+WRITTEN = re.compile(r"[+-]?[$€£]? ?(\d+|\d{1,3}([.,'_ \u00a0\u202f]\d{3})+)([.,]\d+)?([eE][+-]?\d+)? ?[%$€£]?")
+"""A number as people write it: 0,5  1,234.5  1.234,5  12%  $3."""
+PLAIN_DIGITS = "write plain digits with a decimal point, without commas, blanks and units"
+
+
+def number_in(word: str) -> float:
+    """Return the finite number in a word, or NaN if there is none."""
+    value = float(word) if NUMBER.fullmatch(word) else math.nan
+    return value if math.isfinite(value) else math.nan
+
+
+def no_number(word: str, remedy: str = "write a number") -> str:
+    """Return the end of a message about a word in which `number_in` finds no number, with the remedy."""
+    written = WRITTEN.fullmatch(word) and not NUMBER.fullmatch(word)
+    return f"{word[:40]!r} is not a finite number: {PLAIN_DIGITS if written else remedy}"
 
 
 _UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}

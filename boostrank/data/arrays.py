@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, as_numbers, check_real, masked_as_missing, with_nan
 from boostrank.data.categories import EXACT, Categories, as_float32, check_codes, coarse_words, is_coarse, named_columns
 from boostrank.data.options import NUMBERED, FeatureSpace
+from boostrank.data.roles import DEFAULTS, say_query_columns, usual_column
 
 Data = Any  # a `boostrank.data.dataset.RankingDataset`, whose module imports this one
 Features = Any
@@ -23,25 +25,42 @@ Features = Any
 
 
 def read_frame(
-    table: Any, label: str, qid: str, weight: str | None, drop: Sequence[str], document: str | None = None
+    table: Any,
+    label: str | None,
+    qid: str | None,
+    weight: str | None,
+    drop: Sequence[str],
+    document: str | None = None,
 ) -> tuple[Any, Any, Any, Any, npt.NDArray[Any] | None]:
     """Return a narwhals frame's features, labels, query ids, weights and document names, with None for absent ones."""
-    from boostrank.data.frames import names_of, values_of
+    from boostrank.data.frames import ids_of, names_of, values_of, without_index
 
-    if label is None or qid is None or not isinstance(drop, Iterable):
-        raise DataError("label and qid must each name a column of the data frame, and drop must be a list of columns")
+    if not isinstance(drop, Iterable):
+        raise DataError("drop must be a list of columns")
+    # Choose the columns, with the usual names of files as defaults.
     names, dropped = names_of(table), list(map(str, drop))
     roles = {"y": label, "ids": qid, "weight": weight, "documents": document}
-    wanted = {role: str(column) for role, column in roles.items() if column is not None}
-    for column in (*wanted.values(), *dropped):
+    chosen = {role: str(column) for role, column in roles.items() if column is not None}
+    for column in (*chosen.values(), *dropped):
         if column not in names:
             raise DataError(f"the data frame has no column {column!r}; it has {', '.join(names)}")
-    found = {role: values_of(table, names.index(column)) for role, column in wanted.items()}
-    kept = [i for i, name in enumerate(names) if name not in (*wanted.values(), *dropped)]
-    documents = found.get("documents")
+    for role, option in (("y", "label"), ("ids", "qid")):
+        usual = chosen.get(role) or usual_column(option, names, {*chosen.values(), *dropped})
+        if usual is None:
+            known = " or ".join(chain(*DEFAULTS[option]))
+            words = f"the data frame has no {option} column called {known}; name it with {option}="
+            raise DataError(f"{words}; it has {', '.join(names)}")
+        chosen[role] = usual
+    # Read them, and leave out the index of pandas.
+    places = {role: names.index(column) for role, column in chosen.items()}
+    ids = ids_of(table, places.pop("ids"))
+    values = {role: values_of(table, number) for role, number in places.items()}
+    documents = values.get("documents")
     if documents is not None:
         documents = np.array(["" if one is None or one != one else str(one) for one in documents], object)
-    return table[:, kept], found["y"], found["ids"], found.get("weight"), documents
+    kept = [i for i, name in enumerate(names) if name not in (*chosen.values(), *dropped)]
+    say_query_columns([names[i] for i in kept])
+    return without_index(table[:, kept]), values["y"], ids, values.get("weight"), documents
 
 
 def read_columns(table: Any, names: Sequence[str]) -> dict[str, Float64Array]:
@@ -161,7 +180,7 @@ def read_rows(
     """Return the features, feature names and categories in the input to `from_arrays`."""
     table = None
     if not isinstance(X, np.ndarray) and not sparse.issparse(X):
-        from boostrank.data.frames import as_frame, names_of, read_table
+        from boostrank.data.frames import as_frame, names_of, read_table, without_index
 
         table = as_frame(X)
     if table is None:
@@ -180,6 +199,8 @@ def read_rows(
         if len(set(given)) < len(given) or len(given) != len(table.columns):
             raise DataError(f"{len(table.columns)} features need as many distinct feature names, but got {len(given)}")
         table = table.rename(dict(zip(table.columns, given, strict=True)))
+    else:
+        table = without_index(table, named_columns(categorical_feature, names_of(table)))
     found = names_of(table)
     features, categories = read_table(table, found, categorical=named_columns(categorical_feature, found))
     return features, found, categories

@@ -79,7 +79,8 @@ def check_codes(values: Float32Array | Float64Array, name: str) -> None:
     if wrong.size:
         raise DataError(
             f"categorical feature {name!r} contains {wrong[0]:g}, but codes must be integers from 0 to "
-            f"{_LARGEST_CODE - 1}, or NaN; categorical columns in a frame (astype('category')) are coded automatically"
+            f"{_LARGEST_CODE - 1}: use NaN, not -1, for a missing category; categorical columns in a frame "
+            "(astype('category')) are coded automatically"
         )
 
 

@@ -5,31 +5,20 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, takewhile
+from itertools import chain
 from typing import Any
 
 from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, FileFormatError, did_you_mean
 from boostrank.data.arrays import unknown_column
 from boostrank.data.options import NUMBERED, misfit, quoted
+from boostrank.data.roles import DEFAULTS, INDEX_OF_CSV, index_columns, usual_column
 from boostrank.data.source import Reading
 from boostrank.options import typed_names
 
-# Default column names by role, in order of preference. If there is a label, a rating column is a feature.
-DEFAULTS = {
-    "label": (("label", "relevance"), ("grade",), ("rating",)),
-    "qid": (("qid", "query_id"), ("query",)),
-    "weight": (),
-    "id": (("doc_id", "docid", "document_id", "docno", "doc", "document"), ("product_id", "sku", "item_id")),
-}
-
 _NO_FEATURES = {"weight", "weights", "id", *DEFAULTS["label"][0], *DEFAULTS["qid"][0]}
-_INDEX_OF_CSV = "Unnamed: 0"  # pandas' name for a nameless first column of a CSV file, the index of the written frame
-_INDEX = re.compile(rf"__index_level_\d+__|{_INDEX_OF_CSV}(\.\d+)?")
-# Index columns, including those that pandas' `reset_index` inserts first; in other positions they are features.
-_RESET_INDEX = re.compile(rf"{_INDEX.pattern}|index|level_\d+")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
@@ -77,16 +66,20 @@ def choose_columns(
     header_lines: int = 0,
     has_sizes: bool = False,
     declared: Collection[str] = (),
+    metadata: Mapping[bytes, bytes] | None = None,
 ) -> Columns:
-    """Choose the columns of a file from its header. The types of the columns in `declared` are categorical."""
+    """Choose the columns of a file from its header. The types of the columns in `declared` are categorical.
+
+    The `metadata` of an Arrow schema name the index columns of a pandas frame.
+    """
     if header and not header[0].strip():
-        header = [_INDEX_OF_CSV + ".1" * (_INDEX_OF_CSV in header), *header[1:]]  # as pandas numbers them
+        header = [INDEX_OF_CSV + ".1" * (INDEX_OF_CSV in header), *header[1:]]  # as pandas numbers them
     try:
         if reading.pick is not None:
             return _picked(header, reading.pick)
         if reading.whole:
             return _with_queries(header, reading, header_lines > 0)
-        return _chosen(header, reading, has_sizes, declared)
+        return _chosen(header, reading, has_sizes, declared, metadata)
     except DataError as error:
         raise FileFormatError(str(error), file=file, line=header_lines) from None
 
@@ -119,7 +112,9 @@ def _without(role: str, header: Sequence[str]) -> DataError:
     return DataError(f"no column is called {usual}; name {what} with --{role} COLUMN; there are {quoted(header, 12)}")
 
 
-def _chosen(header: Sequence[str], options: Reading, has_sizes: bool, declared: Collection[str]) -> Columns:
+def _chosen(
+    header: Sequence[str], options: Reading, has_sizes: bool, declared: Collection[str], metadata: Any
+) -> Columns:
     _check_header(header)
     given = options.roles
     roles = {role: name for role in DEFAULTS if (name := column_of(role, header, options)) is not None}
@@ -138,8 +133,7 @@ def _chosen(header: Sequence[str], options: Reading, has_sizes: bool, declared: 
     # Drop columns that tools add to features, unless the training data have them.
     known_features = {*(options.categorical or ()), *(options.space.feature_names if options.space is not None else ())}
     ids = [name for name in rest if name.lower() in DEFAULTS["id"][0] and name not in known_features]
-    first = set(takewhile(_RESET_INDEX.fullmatch, header))
-    index = [name for name in rest if (name in first or _INDEX.fullmatch(name)) and name not in known_features]
+    index = [name for name in index_columns(header, metadata) if name in rest and name not in known_features]
     kept = [name for name in rest if name not in (*ids, *index)]
     names, order, positional = _features(kept, options)
     how: dict[str, Any] = roles | ({"drop": list(dropped)} if dropped else {})
@@ -212,9 +206,14 @@ def _check_header(header: Sequence[str]) -> None:
         raise DataError(f"{count} columns are called {name!r}; names must be distinct")
 
 
-def column_of(role: str, header: Sequence[str], options: Reading) -> str | None:
+def column_of(
+    role: str,
+    header: Sequence[str],
+    options: Reading,
+    defaults: Mapping[str, tuple[tuple[str, ...], ...]] = DEFAULTS,
+) -> str | None:
     """Return the name of the column with a role, from the option or the defaults, or None if there is none."""
-    name: str | None = getattr(options, role)
+    name: str | None = getattr(options, role, None)
     if name is not None:
         return _check_there(name, role, header)
     name = options.roles.get(role)
@@ -223,13 +222,7 @@ def column_of(role: str, header: Sequence[str], options: Reading) -> str | None:
     taken = {*(options.roles.get("drop") or ()), *(options.space.feature_names if options.space is not None else ())}
     if role == "id":
         taken |= {*(options.categorical or ()), *filter(None, (options.label, options.qid, options.weight))}
-    tiers: tuple[tuple[str, ...], ...] = DEFAULTS[role]
-    plain = {name: re.sub(r"[\s-]+", "_", name.lower()) for name in header}  # `Query ID` is `query_id`
-    known = ([name for name in header if plain[name] in tier and name not in taken] for tier in tiers)
-    found = next(filter(None, known), [])
-    if len(found) > 1 and role != "id":
-        raise DataError(f"the columns {' and '.join(map(repr, found))} are candidates; choose one with --{role}")
-    return found[0] if found else None
+    return usual_column(role, header, taken, defaults)
 
 
 def _check_there(name: str, role: str, header: Sequence[str]) -> str:

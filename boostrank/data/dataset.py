@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.queries import PlacesOf, QueryIndex, checked_ids, query_numbers
+from boostrank.core.queries import PlacesOf, QueryIndex, ids_of_rows, query_numbers
 from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
 from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
 from boostrank.data.arrays import (
@@ -236,10 +236,10 @@ class RankingDataset:
             raise DataError(f"feature {blank[0]} (from 0) has a blank name; rename it")
         labels, n, rows = owned(as_numbers(y, "labels"), y), features.shape[0], None
         if qid is not None:
-            ids = checked_ids(without_mask(qid, "query id"))
+            ids = ids_of_rows(without_mask(qid, "query id"), n)
             if sort:
-                if not ids.size == n == labels.size:
-                    raise DataError(f"{ids.size} query ids and {labels.size} labels for {n} rows of features")
+                if labels.size != n:
+                    raise DataError(f"there are {labels.size} labels for {n} rows of features")
                 order = np.argsort(query_numbers(ids), kind="stable").astype(np.int64)
                 if not np.array_equal(order, np.arange(order.size)):
                     rows, ids, features, labels = order, ids[order], features[order], labels[order]
@@ -249,8 +249,7 @@ class RankingDataset:
         if rows is not None:
             queries = replace(queries, places=PlacesOf(None, rows))
         if queries.n_documents != n:
-            what = "query ids" if qid is not None else "rows in the groups"
-            raise DataError(f"there are {queries.n_documents} {what} but {n} rows of features")
+            raise DataError(f"there are {queries.n_documents} rows in the groups but {n} rows of features")
 
         def in_order(given: npt.ArrayLike, what: str) -> Float64Array:
             values = owned(as_numbers(without_mask(given, f"entry in {what}"), what), given)
@@ -273,8 +272,8 @@ class RankingDataset:
         cls,
         frame: Any,
         *,
-        label: str = "label",
-        qid: str = "qid",
+        label: str | None = None,
+        qid: str | None = None,
         weight: str | None = None,
         id: str | None = None,
         drop: Sequence[str] | str = (),
@@ -287,7 +286,8 @@ class RankingDataset:
 
         Args:
             frame: a table, like `X` in `from_arrays`.
-            label, qid, weight: column names. For weights, see `from_arrays`.
+            label, qid, weight: column names. None means the usual names of labels (`label`, `relevance`, `grade`,
+                `rating`) and query ids (`qid`, `query_id`, `query`), as in files. For weights, see `from_arrays`.
             id: column with document names.
             drop: columns that are not features, such as document ids and dates.
             categorical_feature: see `from_arrays`. Positions count features.

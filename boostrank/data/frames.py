@@ -14,9 +14,10 @@ import numpy.typing as npt
 from narwhals.exceptions import DuplicateError
 
 from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_user
-from boostrank.core.queries import query_numbers
+from boostrank.core.queries import checked_ids, query_numbers, time_text
 from boostrank.core.types import Float32Array, Float64Array, Int64Array, check_real
 from boostrank.data.categories import Categories, Coding, as_float32, check_codes, coarse_words, is_coarse
+from boostrank.data.roles import index_columns
 
 _VALUES_AT_A_TIME = 1 << 21  # source and target stay in the processor's cache
 _COLLECTING = ("to_table", "to_arrow_table", "fetch_arrow_table", "to_pandas", "collect")
@@ -83,6 +84,18 @@ def names_of(frame: Any) -> tuple[str, ...]:
     return tuple(map(str, frame.columns))
 
 
+def without_index(frame: Any, kept: Collection[str] = (), *, warns: bool = True) -> Any:
+    """Return a frame without columns for the index of a pandas frame, except those in `kept`."""
+    names, schema = names_of(frame), getattr(frame.to_native(), "schema", None)
+    metadata = getattr(schema, "metadata", None)
+    index = [name for name in index_columns(names, metadata) if name not in kept]
+    if index and warns:
+        are = "is" if len(index) == 1 else "are"
+        words = f"{', '.join(map(repr, index))} {are} left out as the index of a pandas frame"
+        warn_user(f"{words}; drop such columns to silence this warning", DataWarning)
+    return frame[:, [i for i, name in enumerate(names) if name not in index]] if index else frame
+
+
 def cut(table: Any, qid: str, parts: int) -> list[Any]:
     """Divide a table into parts that consist of whole queries and have similar numbers of rows."""
     if isinstance(nw.from_native(table, pass_through=True, allow_series=True), nw.LazyFrame):
@@ -93,7 +106,7 @@ def cut(table: Any, qid: str, parts: int) -> list[Any]:
         raise DataError(f"data must be files or a table, not {type(table).__name__}")
     if qid not in names_of(frame):
         raise DataError(f"the table has no column {qid!r} with query ids (qid)")
-    number = query_numbers(frame[qid].to_numpy())
+    number = query_numbers(checked_ids(ids_of(frame, names_of(frame).index(qid))))
     ends = np.cumsum(np.bincount(number))
     part = ((ends - 1) * parts // max(1, len(frame)))[number]
     return [frame[np.flatnonzero(part == i)].to_native() for i in range(parts)]
@@ -241,7 +254,10 @@ def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
     has_order = isinstance(kind, nw.Enum) or (
         isinstance(kind, nw.Categorical) and not series.implementation.is_polars()
     )
-    declared = series.cat.get_categories().to_list() if has_order else []
+    try:
+        declared = series.cat.get_categories().to_list() if has_order else []
+    except AttributeError:  # pandas does not list the categories of an Arrow dictionary
+        declared = []
     seen = {value: i for i, value in enumerate(value for value in declared if value is not None and value == value)}
     values = _with_none(series, series.to_numpy().astype(object)).tolist()
     if not isinstance(kind, (nw.String, *_OF_CATEGORIES)):
@@ -264,6 +280,16 @@ def values_of(frame: Any, column: int) -> npt.NDArray[Any]:
     if isinstance(kind, nw.Boolean) or (kind.is_numeric() and not (kind.is_integer() or kind.is_float())):
         series = series.cast(nw.Float64)
     return _with_none(series, series.to_numpy())
+
+
+def ids_of(frame: Any, column: int) -> npt.NDArray[Any]:
+    """Return a column with query ids like `values_of`, with times as text and exact decimals."""
+    series = frame.get_column(frame.columns[column])
+    if isinstance(series.dtype, nw.Date | nw.Datetime):
+        words = map(str, series.cast(nw.String).to_list())
+        return _with_none(series, np.array(list(map(time_text, words)), object))
+    exact = series.dtype.is_decimal()
+    return _with_none(series, series.to_numpy()) if exact else values_of(frame, column)
 
 
 def _check_one_value(series: Any, kind: Any) -> None:

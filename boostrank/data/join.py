@@ -4,64 +4,36 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
-from boostrank.core.files import check_writable, read_whole, replacing
+from boostrank.core.files import check_writable, replacing
+from boostrank.core.text import PLAIN_DIGITS, WRITTEN, no_number, number_in
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.columns import DEFAULTS, choose_columns, column_of
-from boostrank.data.options import name_in, words_in
+from boostrank.data.columns import choose_columns
+from boostrank.data.json_judgements import json_of
+from boostrank.data.judgements import DocumentRows, choose, place_of, read_rows
+from boostrank.data.roles import DEFAULTS
 from boostrank.data.source import Reading, expand
 from boostrank.data.tables import arrow, batches, header_of
-from boostrank.data.text.files import lines_of
-from boostrank.records import from_json
+from boostrank.data.text.files import STAND_INS, lines_of
 
 UNJUDGED = ("drop", "zero", "stop")
 """Treatments of logged documents that have no judgement although their queries are judged."""
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
-_NUMBER = re.compile(rb"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)", re.IGNORECASE)
 _UNFIT = re.compile("[\0-\x1f\x7f\ud800-\udfff]")  # CSV and UTF-8 cannot represent them
 _LARGEST = 2**31
 _FLOAT32 = float(np.finfo(np.float32).max)
 _BINARY = (".parquet", ".arrow", ".arrows", ".feather")
 _QUERY_KEYS = tuple(chain(*DEFAULTS["qid"]))
 _DOCUMENT_KEYS = ("_id", *chain(*DEFAULTS["id"]), "id")
-
-
-@dataclass
-class _Rows:
-    """The judgements or logged documents in one file.
-
-    Args:
-        qids, names, lines: query id, document name and line (or row) of each row.
-        table: the other columns.
-        words: query text by query id.
-        problems: see `Joined`.
-    """
-
-    file: str
-    qids: list[str] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-    table: Any = None
-    by_row: bool = False
-    words: dict[str, str] = field(default_factory=dict)
-    problems: dict[str, tuple[int, str]] = field(default_factory=dict)
-
-    def add(self, qid: str, name: str, line: int) -> None:
-        self.qids.append(qid)
-        self.names.append(name)
-        self.lines.append(line)
-
-    def take(self, rows: list[int]) -> None:
-        self.qids, self.names, self.lines = ([one[i] for i in rows] for one in (self.qids, self.names, self.lines))
 
 
 class Joined(NamedTuple):
@@ -86,6 +58,7 @@ def join(
     label: str | None = None,
     qid: str | None = None,
     id: str | None = None,
+    missing_tokens: Sequence[str] = (),
 ) -> Joined:
     """Join judgements with logged features by query and document, and write CSV or Parquet, depending on the extension.
 
@@ -93,12 +66,13 @@ def join(
     it does not depend on the order of the files, and ties are not in the order of grades.
 
     Args:
-        judgements: a table, a RankLib or Quepid list (`4 qid:1 # 7555` with `# qid:1: red shoe`), or TREC qrels.
-            Several grades for a document are averaged.
+        judgements: a file in a form of `boostrank.data.judgements`, such as a table, a RankLib or Quepid list
+            (`4 qid:1 # 7555` with `# qid:1: red shoe`), TREC qrels or JSON. Several grades for a document are averaged.
         features: tables, or JSON lines as the plugins of Solr, Elasticsearch and OpenSearch log them. Features that a
             document lacks are missing.
         unjudged: "drop" documents without a judgement, give them the grade "zero" if their query is judged, or "stop".
         label, qid, id: columns in tables; None finds them by their names.
+        missing_tokens: words in tables that stand for a missing value.
 
     Raises:
         FileFormatError: the content cannot be read. The message names the file and line.
@@ -110,15 +84,15 @@ def join(
         raise ParameterError(f"{output}: the name of the table must end in .csv or .parquet")
     check_writable(output, streams=True)
     roles = {role: name for role, name in (("label", label), ("qid", qid), ("id", id)) if name is not None}
-    used: set[str] = set()
     paths = [judgements, *map(str, expand(features))]
     for path in paths:
         if path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
             raise ParameterError(f"{path}: a pipe can be read only once, but join reads files twice; pass a file")
-    judged = _judgements(judgements, roles, used)
-    logs = [_features(path, roles, used) for path in paths[1:]]
-    for role in roles.keys() - used:
-        raise FileFormatError(f"no column is called {roles[role]!r} (--{role})", file=judgements)
+    judged = _judgements(judgements, roles, missing_tokens)
+    logs = [_features(path, roles, missing_tokens) for path in paths[1:]]
+    for role in roles:
+        if roles[role] not in chain.from_iterable(rows.columns.values() for rows in (judged, *logs)):
+            raise FileFormatError(f"no column is called {roles[role]!r} (--{role})", file=judgements)
     _name_queries(judged, logs)
     _check_names([judged, *logs])
 
@@ -132,11 +106,11 @@ def join(
     unlogged, without = (np.flatnonzero(~np.isin(*pair)) for pair in ((of_judged, logged), (of_logged, documents)))
     if not is_judged.any():
         raise DataError(
-            f"no judged document was logged: {_where([judged], 0)} is judged, and {_where(logs, 0)} is logged; queries "
-            "and documents must have the same names in both"
+            f"no judged document was logged: {place_of([judged], 0)} is judged, and {place_of(logs, 0)} is logged; "
+            "queries and documents must have the same names in both"
         )
     if unjudged == "stop" and without.size:
-        raise DataError(f"{_where(logs, int(without[0]))} has no judgement; use --unjudged drop or zero")
+        raise DataError(f"{place_of(logs, int(without[0]))} has no judgement; use --unjudged drop or zero")
 
     # Keep logged documents in the order of their keys.
     kept = is_judged | (unjudged == "zero") & np.isin(logged // len(names), documents // len(names))
@@ -160,15 +134,15 @@ def join(
         else:
             arrow(".parquet").write_table(table, file)
     problems = {
-        "unlogged": (np.unique(of_judged[unlogged]).size, _where([judged], *unlogged[:1])),
-        "unjudged": (int((~is_judged).sum()), _where(logs, *without[:1])),
-        "disagreeing": (disagreeing.size, _where([judged], *disagreeing[:1])),
-        "repeated": (again.size, _where(logs, *again[:1])),
+        "unlogged": (np.unique(of_judged[unlogged]).size, place_of([judged], *unlogged[:1])),
+        "unjudged": (int((~is_judged).sum()), place_of(logs, *without[:1])),
+        "disagreeing": (disagreeing.size, place_of([judged], *disagreeing[:1])),
+        "repeated": (again.size, place_of(logs, *again[:1])),
     }
     return Joined(key.size, np.unique(key // len(names)).size, problems | judged.problems)
 
 
-def _name_queries(judged: _Rows, logs: Sequence[_Rows]) -> None:
+def _name_queries(judged: DocumentRows, logs: Sequence[DocumentRows]) -> None:
     """Rename queries to their texts if the texts are unique, also in logs that use the ids."""
     words, known = judged.words, set(judged.qids)
     if not known <= words.keys() or len({words[one] for one in known}) < len(known):
@@ -179,11 +153,11 @@ def _name_queries(judged: _Rows, logs: Sequence[_Rows]) -> None:
         rows.qids = [words.get(one, one) for one in rows.qids]
 
 
-def _check_names(parts: Sequence[_Rows]) -> None:
+def _check_names(parts: Sequence[DocumentRows]) -> None:
     for rows in parts:
         for row, pair in enumerate(zip(rows.qids, rows.names, strict=True)):
             if any(map(_UNFIT.search, pair)):
-                raise DataError(f"{_where([rows], row)}: names cannot contain control characters or lone surrogates")
+                raise DataError(f"{place_of([rows], row)}: names cannot contain control characters or lone surrogates")
         for name in rows.table.column_names:
             if _UNFIT.search(name):
                 words = f"the feature name {name!r} contains control characters or lone surrogates; rename it"
@@ -211,30 +185,17 @@ def _graded(keys: Int64Array, grades: Float64Array) -> tuple[Int64Array, Float64
     return distinct, mean, np.sort(first[low != high])
 
 
-def _where(parts: Sequence[_Rows], *row: int) -> str:
-    """Format a row as `FILE:line: document '7555' of query 'red shoe'`, or as "" if there is no row."""
-    for i in row:
-        for rows in parts:
-            if i < len(rows.qids):
-                place = f"{rows.file}: row {rows.lines[i]}" if rows.by_row else f"{rows.file}:{rows.lines[i]}"
-                return f"{place}: document {rows.names[i]!r} of query {rows.qids[i]!r}"
-            i -= len(rows.qids)
-    return ""
-
-
-def _judgements(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
+def _judgements(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> DocumentRows:
     """Read judgements, and return a table with the column `label`."""
-    content = (line for _, line in lines_of(path) if line.strip() and not line.startswith(b"#"))
-    if not path.lower().endswith(_BINARY) and _entry(next(content, b"")) is not None:
-        rows, grades = _of_list(path)
-    else:
-        rows = _of_table(path, roles, used, judged=True)
-        grades = rows.table["label"].to_numpy()
+    rows = read_rows(path, roles, missing_tokens=missing_tokens)
+    grades = rows.values
+    rows.problems["negative"] = len(rows.negative), place_of([rows], *rows.negative[:1])
+    grades[rows.negative] = 0.0
     for row in np.flatnonzero(np.abs(grades) > _LARGEST)[:1].tolist():
-        words = f"the grade {grades[row]:g} is infinite or beyond 2^31; use numbers such as 0 to 4"
-        raise DataError(f"{_where([rows], row)}: {words}")
+        words = f"the grade {grades[row]:g} is beyond 2^31; use numbers such as 0 to 4"
+        raise DataError(f"{place_of([rows], row)}: {words}")
     rated = ~np.isnan(grades)
-    rows.problems["unrated"] = int((~rated).sum()), _where([rows], *np.flatnonzero(~rated)[:1])
+    rows.problems["unrated"] = int((~rated).sum()), place_of([rows], *np.flatnonzero(~rated)[:1])
     rows.take(np.flatnonzero(rated).tolist())
     rows.table = arrow().table({"label": grades[rated]})
     if not rows.qids:
@@ -242,96 +203,52 @@ def _judgements(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
     return rows
 
 
-def _entry(line: bytes) -> tuple[float, bytes, str, bool] | None:
-    """Parse `4 qid:1 # 7555` or `1 0 7555 4` to (grade, query id, document, whether it is TREC's format), or None."""
-    content, _, comment = line.partition(b"#")
-    words = content.split()
-    is_trec = len(words) == 4 and not words[1].startswith(b"qid:")
-    if is_trec:
-        grade, qid, name = words[3], words[0], words[2].decode("utf-8", "backslashreplace")
-    elif len(words) > 1 and words[1].startswith(b"qid:"):
-        grade, qid, name = words[0], words[1][4:], name_in(comment)
-    else:
-        return None
-    return (float(grade), qid, name, is_trec) if _NUMBER.fullmatch(grade) and qid and name else None
-
-
-def _of_list(path: str) -> tuple[_Rows, Float64Array]:
-    rows, grades, negative = _Rows(path), array("d"), array("q")
-    for number, line in lines_of(path):
-        if line.startswith(b"#"):
-            rows.words |= words_in(line)
-        elif line.strip():
-            entry = _entry(line)
-            if entry is None:
-                words = "the line must be `grade qid:ID # document` or `query 0 document grade` (TREC)"
-                raise FileFormatError(words, file=path, line=number)
-            grade, qid, name, is_trec = entry
-            if is_trec and -_LARGEST <= grade < 0:
-                grade = 0.0
-                negative.append(len(grades))
-            rows.add(qid.decode("utf-8", "backslashreplace"), name, number)
-            grades.append(grade)
-    rows.problems["negative"] = len(negative), _where([rows], *negative[:1])
-    return rows, np.array(grades)
-
-
-def _of_table(path: str, roles: Mapping[str, str], used: set[str], *, judged: bool) -> _Rows:
-    """Read the grades from a table with judgements, or all columns from a table with features."""
-    header, found = header_of(path), {}
-    there = {role: name for role, name in roles.items() if name in header}
-    given = Reading(label=there.get("label"), qid=there.get("qid"), id=there.get("id"))
-    used.update(there)
-    for role in ("qid", "id", "label") if judged else ("qid", "id"):
-        try:
-            name = column_of(role, header, given)
-        except DataError as error:
-            raise FileFormatError(str(error), file=path) from None
-        name = "id" if name is None and role == "id" and "id" in header else name
-        if name is None:
-            usual = repr(roles[role]) if role in roles else " or ".join(chain(*DEFAULTS[role]))
-            raise FileFormatError(f"no column is called {usual}; pass its name with --{role} COLUMN", file=path)
-        found[role] = name
-    texts = (found["qid"], found["id"]) if judged else header
-    rows, parts = _Rows(path), []
-    others = {name: place for place, name in enumerate(header) if name not in found.values()}
-    for batch in batches(path, texts=texts, numbers=[found["label"]] if judged else []):
-        rows.by_row = batch.by_row
-        qids, names = (batch.names(header.index(found[role])).tolist() for role in ("qid", "id"))
-        blank = next((i for i, pair in enumerate(zip(qids, names, strict=True)) if "" in pair), None)
-        if blank is not None:
-            raise batch.refuse(blank, f"column {found['id' if qids[blank] else 'qid']!r} is empty")
-        rows.qids += qids
-        rows.names += names
-        rows.lines += (batch.lines + batch.first).tolist()
-        pick = {"label": batch.number(found["label"])} if judged else {n: batch.sound(i) for n, i in others.items()}
-        parts.append(arrow().table(pick))
+def _of_table(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> DocumentRows:
+    """Read all columns from a table with features."""
+    rows, header = DocumentRows(path), header_of(path)
+    choose(rows, header, roles, valued=False)
+    others = {name: place for place, name in enumerate(header) if name not in rows.columns.values()}
+    parts = []
+    for batch in batches(path, texts=header, missing_tokens=missing_tokens):
+        rows.add_names(batch, required=True)
+        parts.append(arrow().table({name: batch.sound(place) for name, place in others.items()}))
     if not parts:
         raise FileFormatError("no rows", file=path)
     rows.table = arrow().concat_tables(parts)
-    if not judged and not rows.by_row:  # text
-        rows.table = arrow().table({name: _typed(rows.table[name]) for name in rows.table.column_names})
+    if not rows.by_row:  # text
+        rows.table = arrow().table({name: _typed(rows, name) for name in others})
     return rows
 
 
-def _typed(column: Any) -> Any:
-    """Convert text to integers or floats where possible."""
+def _typed(rows: DocumentRows, name: str) -> Any:
+    """Convert text to integers or floats where possible, and refuse a number as people write it, or a stand-in."""
+    column = rows.table[name]
     for kind in (arrow().int64(), arrow().float64()):
         try:
             return column.cast(kind)
         except arrow().ArrowInvalid:
             continue
-    return column
+    words = column.to_pylist()
+    odd = [row for row, word in enumerate(words) if word and number_in(word) != number_in(word)]
+    stand_ins = [row for row in odd if words[row].encode().lower() in STAND_INS]
+    if len(odd) < len(words) - column.null_count and stand_ins == odd:
+        word = words[odd[0]]
+        reason = f"if it stands for a missing value, --missing-token {shlex.quote(word)} reads it as one"
+    elif odd and all(row in stand_ins or WRITTEN.fullmatch(words[row]) for row in odd):
+        word, reason = words[odd[0]], PLAIN_DIGITS
+    else:
+        return column
+    raise rows.refuse(odd[0], f"value {word!r} of column {name!r} is not a number: {reason}")
 
 
-def _features(path: str, roles: Mapping[str, str], used: set[str]) -> _Rows:
+def _features(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> DocumentRows:
     """Read logged features."""
     head = b"" if path.lower().endswith(_BINARY) else next((line for _, line in lines_of(path) if line.strip()), b"")
     if head.lstrip()[:1] not in (b"{", b"["):
-        return _of_table(path, roles, used, judged=False)
-    rows = _Rows(path)
+        return _of_table(path, roles, missing_tokens)
+    rows = DocumentRows(path)
     columns: dict[str, array[float]] = {}
-    for number, value in _json_of(path, head):
+    for number, value in json_of(path, head):
         try:
             for query, name, features in _logged(value):
                 if not query.strip() or not name.strip():
@@ -364,32 +281,14 @@ def _number(value: Any, what: str, path: str, line: int) -> float:
     try:
         number = np.nan if value is None else float(value)
     except (TypeError, ValueError):
-        words = f"{what} is {str(value)[:40]!r}, not a number; leave the feature out, or log features as a table"
-        raise FileFormatError(words, file=path, line=line) from None
+        words = no_number(str(value), "leave the feature out, or log features as a table")
+        raise FileFormatError(f"{what}, {words}", file=path, line=line) from None
     except OverflowError:  # a long integer
         number = np.inf
     if abs(number) > _FLOAT32:
         words = f"{what} is infinite or does not fit in float32; rescale the feature, or log null where it is missing"
         raise FileFormatError(words, file=path, line=line)
     return number
-
-
-def _json_of(path: str, head: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the line number and value of each line in JSON lines, or of one JSON value that spans several lines."""
-    try:
-        from_json(head)
-    except ValueError:
-        try:
-            yield 1, from_json(read_whole(path))
-            return
-        except ValueError as error:
-            raise FileFormatError(f"the file is neither JSON nor JSON lines: {error}", file=path) from None
-    for number, line in lines_of(path):
-        if line.strip():
-            try:
-                yield number, from_json(line)
-            except ValueError as error:
-                raise FileFormatError(f"the line is not JSON: {error}", file=path, line=number) from None
 
 
 def _logged(value: Any, query: str = "") -> Iterator[tuple[str, str, Iterable[tuple[str, Any]]]]:

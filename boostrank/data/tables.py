@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import FileFormatError, MissingDependency
+from boostrank.core.queries import time_text
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.blocks import BEYOND_FLOAT32, Block, Fault, UnreadableLine, zeroed
@@ -45,6 +46,11 @@ def arrow(module: str = "") -> Any:
         return import_module("pyarrow" + module)
     except ImportError:
         raise MissingDependency("tables need pyarrow: pip install 'boostrank[tables]'") from None
+
+
+def is_buffer(source: Any) -> bool:
+    """Return whether a source is an Arrow buffer, which holds a data frame."""
+    return type(source).__module__.startswith("pyarrow") and isinstance(source, arrow().Buffer)
 
 
 @dataclass
@@ -148,9 +154,17 @@ class Batch:
         """Return a column as an Arrow text array."""
         pa, array = arrow(), self.decoded(place)
         try:
-            return arrow(".compute").cast(array, pa.string())
+            if pa.types.is_duration(array.type):
+                raise pa.ArrowInvalid
+            text = arrow(".compute").cast(array, pa.string())
         except pa.ArrowException:
-            raise self.refuse_column(place, f"is of type {array.type}; expected text or integers") from None
+            words = f"is of type {array.type}; ids must be integers or text: convert the column"
+            raise self.refuse_column(place, words) from None
+        if not (pa.types.is_temporal(array.type) or pa.types.is_decimal(array.type)):
+            return text
+        coded = text.dictionary_encode()
+        plain = pa.array(map(_plain, coded.dictionary.to_pylist()), pa.string())
+        return plain.take(coded.indices)
 
     def names(self, place: int) -> npt.NDArray[Any]:
         """Return a column as text, object[n]. Missing values become "", and whole floats are written as integers."""
@@ -162,6 +176,7 @@ class Batch:
     def query_ids(self, place: int) -> tuple[npt.NDArray[Any], list[Fault]]:
         """Return the query id of each row as int64 or objects (see `runs_of`), and the rows without a query id."""
         pa, pc, array, name = arrow(), arrow(".compute"), self.decoded(place), self.columns.header[place]
+        array = array.cast(pa.int64()) if pa.types.is_boolean(array.type) else array
         kind = array.type
         if (pa.types.is_integer(kind) and kind != pa.uint64()) or pa.types.is_floating(kind):
             values = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
@@ -173,9 +188,7 @@ class Batch:
                     values = np.where(wrong, 0, values)
             words = f"query id in column {name!r} is missing or fractional; ids must be integers or text"
             return values.astype(np.int64), [self.fault(row, words) for row in np.flatnonzero(wrong)]
-        if not (is_text(kind) or pa.types.is_null(kind) or kind == pa.uint64()):
-            raise self.refuse_column(place, f"is of type {kind}; query ids must be integers or text")
-        coded = pc.cast(array, pa.string()).dictionary_encode()
+        coded = self.words(place).dictionary_encode()
         ids = [_canonical(word) for word in coded.dictionary.to_pylist()]
         codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
         absent = f"query id in column {name!r} is missing"
@@ -247,16 +260,17 @@ class TableSource(Source):
         block.ends = ends[: lines.size]
         return block
 
-    def choose(self, header: Sequence[str], name: str, path: str | None, declared: Collection[str] = ()) -> Columns:
+    def choose(
+        self, header: Sequence[str], name: str, path: str | None, declared: Collection[str] = (), metadata: Any = None
+    ) -> Columns:
         """Choose the columns of a file from its header; see `choose_columns`."""
         reading, first = self.reading, self.columns
         if first is not None and reading.space is None:  # later files must match the first
             codes = {first.names[first.places.index(place)]: Categories(()) for place in first.coded}
             reading = replace(reading, like=FeatureSpace(None, len(first.names), first.names, first.how, codes))
         has_sizes = find_sidecar(path, GROUP_SUFFIXES) is not None
-        found = choose_columns(
-            header, reading, name, header_lines=self.header_lines, has_sizes=has_sizes, declared=declared
-        )
+        how = {"has_sizes": has_sizes, "declared": declared, "metadata": metadata}
+        found = choose_columns(header, reading, name, header_lines=self.header_lines, **how)
         if first is None:
             self.columns = found
         elif first.names != found.names or (first.qid is None) != (found.qid is None):
@@ -457,10 +471,15 @@ def _missing(values: Float64Array, batch: Batch, name: str, role: str) -> list[F
 
 def _canonical(word: str) -> int | str:
     """Return integers, including whole floats (1.0), as int, and anything else as text."""
-    whole = _WHOLE.sub("", word)
+    whole = _plain(word)
     if _INTEGER.fullmatch(whole) and -(2**63) < (number := int(whole)) < 2**63:
         return number
-    return word
+    return time_text(word)
+
+
+def _plain(word: str) -> str:
+    """Return a whole number without its decimals, and a time as in query ids."""
+    return time_text(_WHOLE.sub("", word))
 
 
 def _why_no_id(one: int | str) -> str:
@@ -471,7 +490,7 @@ def _why_no_id(one: int | str) -> str:
     if _ROUNDED.fullmatch(one):
         return f"query id {one!r} was rounded by a spreadsheet, and may be several: write the column as text"
     if _FRACTION.fullmatch(one):
-        return f"query id {one!r} is not an integer; ids must be integers or text"
+        return f"query id {one!r} is not an integer; ids must be integers or text: convert them"
     return ""
 
 
@@ -505,11 +524,13 @@ def header_of(path: str | PathLike[str]) -> tuple[str, ...]:
         return source.columns.header
 
 
-def _opened(path: str | PathLike[str], numbers: Sequence[str], texts: Sequence[str]) -> TableSource:
+def _opened(
+    path: str | PathLike[str], numbers: Sequence[str], texts: Sequence[str], missing_tokens: Sequence[str] = ()
+) -> TableSource:
     if not is_table(path):
         words = "not recognised as CSV, TSV, Parquet or Arrow by name or content"
         raise FileFormatError(words, file=fspath(path))
-    source = open_files(path, pick=(tuple(numbers), tuple(texts)))[1]
+    source = open_files(path, pick=(tuple(numbers), tuple(texts)), missing_tokens=missing_tokens)[1]
     assert isinstance(source, TableSource)
     return source
 
@@ -520,11 +541,12 @@ def batches(
     numbers: Sequence[str] = (),
     texts: Sequence[str] = (),
     truths: Sequence[str] = (),
+    missing_tokens: Sequence[str] = (),
     chunk_bytes: int = 4 << 20,
 ) -> Iterator[Batch]:
     """Yield columns of a CSV, TSV (plain or compressed), Parquet or Arrow file, in row order."""
     texts = dict.fromkeys((*texts, *truths))
-    with closing(_opened(path, tuple(dict.fromkeys(numbers)), tuple(texts))) as source:
+    with closing(_opened(path, tuple(dict.fromkeys(numbers)), tuple(texts), missing_tokens)) as source:
         first = source.header_lines
         for file, load in source.loads(chunk_bytes, 1):
             if load is None:

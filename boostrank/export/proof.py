@@ -25,6 +25,7 @@ from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, above, cuts, parents
 from boostrank.kernels.forest import LISTED_RIGHT, Forest
 from boostrank.model.ranking_model import RankingModel, as_model
+from boostrank.model.scores import as_scores
 
 _WHAT = {
     "thresholds": "rows at a threshold",
@@ -237,14 +238,15 @@ def verify(model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision
     Args:
         model: the ranker that the other program serves.
         data: N documents, as the other program received them.
-        logged: float[N], logged scores in the order in which the rows were read.
+        logged: float[N], logged scores in the order in which the rows were read, or a data frame with the score of
+            each query and document.
         precision: float[N] or a number, which is half a unit of the last logged digit.
 
     Raises:
         DataError: if `logged` has a different length or is not finite.
     """
     model, data = as_model(model).over_columns(data)
-    given = np.asarray(logged, dtype=np.float64).reshape(-1)
+    given = as_scores(logged, data, "the logged scores")
     if given.size != data.n_documents:
         raise DataError(f"there are {given.size:,} scores for {data.n_documents:,} documents")
     if not bool(np.isfinite(given).all()):

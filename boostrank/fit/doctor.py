@@ -10,8 +10,10 @@ from typing import Any
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import FileFormatError, InputError
 from boostrank.data.assemble import read_files
+from boostrank.data.dataset import RankingDataset
 from boostrank.data.doctor import Finding, Findings, Profile, Severity, examine, look_at
-from boostrank.data.source import AnySource, expand
+from boostrank.data.source import expand
+from boostrank.data.tables import is_buffer
 from boostrank.fit.run import check
 from boostrank.fit.train import resolve
 from boostrank.options import GOOD, TrainOptions
@@ -21,10 +23,10 @@ MOST_CELLS = 2**24
 
 
 def doctor(
-    files: AnySource,
+    files: Any,
     *,
-    valid: str | Sequence[AnySource] = (),
-    test: str | Sequence[AnySource] = (),
+    valid: Any = (),
+    test: Any = (),
     gain: Gain = "exponential",
     threads: int | None = None,
     **options: Any,
@@ -35,8 +37,9 @@ def doctor(
     bytes per feature. Only the first million features are checked individually.
 
     Args:
-        files: training data: a path, a pattern, "-", a binary file object, or several of these as one data set.
-        valid, test: other data sets to check and compare: a path, or a sequence of sets, each like `files`.
+        files: training data: a path, a pattern, "-", a binary file object, or several of these as one
+            data set; or a `RankingDataset`, a `lgb.Dataset` or a data frame.
+        valid, test: other data sets to check and compare: one, or a list of sets, each like `files`.
         gain: the gain for each label, as in training.
         threads: number of threads for reading; None for every available core.
         options: the same reading options as in training; see `boostrank.options.ReadOptions`.
@@ -46,7 +49,7 @@ def doctor(
     """
     sets = [("train", files)]
     for role, later in (("valid", valid), ("test", test)):
-        sets += [(role, one) for one in ([later] if isinstance(later, str) else later)]
+        sets += [(role, one) for one in (later if isinstance(later, list | tuple) else [later])]
     profiles: list[Profile] = []
     for role, one in sets:
         like = profiles[0] if profiles else None
@@ -58,14 +61,20 @@ def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
     """Add the error that training would raise for the data, if there is one and no finding is an error yet."""
     used = [one for one in profiles if one.role != "test"]
     cells = sum(one.n_rows * (one.top.top_id + 1) for one in used if one.parts)
-    again = all(isinstance(one, str | os.PathLike) and os.path.isfile(one) for p in used for one in expand(p.files))
+    again = all(
+        isinstance(one, RankingDataset)
+        or is_buffer(one)
+        or (isinstance(one, str | os.PathLike) and os.path.isfile(one))
+        for p in used
+        for one in expand(p.files)
+    )
     if not again or cells > MOST_CELLS or any(finding.severity is Severity.ERROR for finding in findings):
         return findings
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            train_set = read_files(used[0].files, **used[0].options)
-            valid = [(f"valid_{i}", read_files(p.files, like=train_set, **p.options)) for i, p in enumerate(used[1:])]
+            train_set = _read(used[0])
+            valid = [(f"valid_{i}", _read(p, like=train_set)) for i, p in enumerate(used[1:])]
             options = TrainOptions(quality=GOOD, gain=used[0].gain, params={"verbosity": -1})
             check(resolve(options, train_set, valid).with_options(start="none"))
     except InputError as error:
@@ -75,3 +84,10 @@ def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
         refusal = Finding("refused-data", Severity.ERROR, file, line, column, 1, words, "train refuses the data", "")
         return Findings([refusal, *findings])
     return findings
+
+
+def _read(profile: Profile, **more: Any) -> RankingDataset:
+    """Return the data of a profile."""
+    if isinstance(profile.files, RankingDataset):
+        return profile.files
+    return read_files(profile.files, **profile.options, **more)

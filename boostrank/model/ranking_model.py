@@ -15,7 +15,7 @@ from scipy import sparse
 
 from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterError, warn_user
 from boostrank.core.machine import resolve_threads
-from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
+from boostrank.core.queries import QueryIndex, checked_ids, ids_of_rows, query_numbers
 from boostrank.core.text import small_table
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
@@ -338,9 +338,10 @@ class RankingModel:
         if isinstance(data, RankingDataset):
             raise DataError("qid and group are for data without queries, but a RankingDataset has queries")
         rows = self._rows(data)
-        count = queries_of_sizes(group, rows.shape[0]).n_documents if qid is None else checked_ids(qid).size
-        if count != rows.shape[0]:
-            raise DataError(f"{'group' if qid is None else 'qid'} has {count:,} rows, the data have {rows.shape[0]:,}")
+        if qid is not None:
+            ids_of_rows(qid, rows.shape[0])
+        elif (count := queries_of_sizes(group, rows.shape[0]).n_documents) != rows.shape[0]:
+            raise DataError(f"group has {count:,} rows, the data have {rows.shape[0]:,}")
         if self.scores_rows_alone:
             return rows
         names = self.feature_names if rows.shape[1] == self.n_features else None

@@ -14,17 +14,21 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import FileFormatError, ModelError
+from boostrank.core.errors import DataWarning, FileFormatError, ModelError, warn_user
 from boostrank.core.files import foreign_kind, read_text, replacing
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
+from boostrank.core.types import Float32Array, Float64Array, Int64Array, as_numbers
 from boostrank.data.assemble import Named, pieces_of_files
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.tables import arrow, batches, header_of, is_table
+from boostrank.data.json_judgements import json_of
+from boostrank.data.judgements import DocumentRows, read_rows, recognised
+from boostrank.data.source import format_by_name
+from boostrank.data.tables import TableSource, arrow, batches, header_of
 from boostrank.data.text.writer import score_text
 from boostrank.engines import formats
 from boostrank.kernels.forest import Forest, Scorer
@@ -35,8 +39,7 @@ _PROOF_ROWS = 512
 _ODD = np.array([np.nan, 0.0, -0.0, 1e-36, -1e-36, 2e-35, 1e-40, -3.4e38, 3.4e38, np.inf, -np.inf], np.float32)
 _HEAD = 1024
 _COLUMNS = ("qid", "doc_id", "score")
-# Stricter than `float`, which accepts 1_000 and digits of other scripts.
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_JSON = (".json", ".jsonl", ".ndjson")
 
 
 def scores_of_files(
@@ -159,7 +162,7 @@ def load_ranker(path: str) -> RankingModel | None:
         raise FileFormatError("the file is empty: expected a model or scores", file=path)
     if head[:1].isdigit() or head[:1] in (b"+", b"-", b".") or head[:3].lower() in (b"nan", b"inf"):
         return None
-    return None if columns_of(path) else RankingModel.load(path)
+    return None if columns_of(path, alone=False) else RankingModel.load(path)
 
 
 def holds_ranker(path: str) -> bool:
@@ -169,7 +172,7 @@ def holds_ranker(path: str) -> bool:
     head = _beginning(path)
     first, _, more = head.partition(b"\n")
     word = first.strip().decode("latin-1")
-    scores = bool(_NUMBER.fullmatch(word) or word.lower() in ("nan", "inf", "-inf"))
+    scores = bool(NUMBER.fullmatch(word) or WRITTEN.fullmatch(word) or word.lower() in ("nan", "inf", "-inf"))
     plain = scores and (bool(more) or len(head) < _HEAD)
     return not head or plain or any(one.recognises(head) for one in formats()) or bool(columns_of(path))
 
@@ -178,115 +181,164 @@ def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threa
     """Return the scores by a model, or else from a file, float64[N], in the row order of `data`."""
     if model is not None:
         return data.in_row_order(model.predict(data, threads=threads))
-    scores = data.in_row_order(read_scores(path, data.n_documents))
-    check_names(path, data)
-    return scores
+    return data.in_row_order(read_scores(path, data))
 
 
-def check_names(path: str, data: RankingDataset) -> None:
-    """Check that a score table has the same queries and document names as the rows of `data`."""
-    queries, documents = data.queries.row_ids(), data.document_names
-    for column, what, of_data in (("qid", "query", queries), ("doc_id", "document", documents)):
-        if of_data is None or column not in columns_of(path):
-            continue
-        found = data.in_row_order(np.array(_column(path, column), object))
-        for row, (own, known) in enumerate(zip(found, of_data, strict=True)):
-            if own != str(known):
-                place = row if data.input_rows is None else int(data.input_rows[row])
-                words = f"score {place + 1:,} is for {what} {own!r}, but data row {place + 1:,} is for {str(known)!r}"
-                raise FileFormatError(f"{words}: write the scores in the order of the data", file=path)
-
-
-def columns_of(path: str) -> tuple[str, ...]:
-    """Return the columns of a score table, which are empty for other files."""
-    if not has_names(path):
-        return ()
-    names: tuple[str, ...] = ()
-    if is_table(path):
-        names = header_of(path)
-    else:
-        with open(path, "rb") as file, contextlib.suppress(ValueError, TypeError):
-            names = tuple(from_json(file.readline(_HEAD)))
-    return names if {"score"} <= set(names) <= set(_COLUMNS) else ()
-
-
-def _column(path: str, name: str) -> list[str]:
-    if is_table(path):
-        return [word or "" for batch in batches(path, texts=(name,)) for word in batch.text(name).to_pylist()]
-    return [str(from_json(line).get(name, "")) for line in read_text(path).splitlines()]
-
-
-def read_scores(path: str, rows: int) -> Float64Array:
-    """Read a score file, float64[N], or raise FileFormatError with the line.
+def columns_of(path: str, *, alone: bool = True) -> Mapping[str, str]:
+    """Return the columns `qid`, `id` and `score` of a score table, as far as it has them. Other files have none.
 
     Args:
-        path: file with one finite score per line, blank lines only at the end, or a table that `write_scores` wrote.
-        rows: N, the number of rows of the data.
+        alone: whether other columns make the table one of data.
     """
-    if columns_of(path):
-        return read_logged(path, rows)[0]
+    names: Sequence[str] = ()
+    spec = format_by_name(path)
+    if path.lower().endswith(_JSON):
+        with open(path, "rb") as file, contextlib.suppress(ValueError, TypeError, AttributeError):
+            names = tuple(from_json(file.readline(_HEAD)).keys())
+    elif spec is not None and issubclass(spec.source, TableSource):
+        names = header_of(path)
+    roles = _roles_in(names)
+    others = {*names} - {*roles.values(), "rank", "__index_level_0__"}  # pandas' index
+    return roles if "score" in roles and not (others and alone) else {}
+
+
+def _roles_in(names: Sequence[str]) -> dict[str, str]:
+    """Return the names of the columns with a query, a document and a score."""
+    return {role: name for role in ("qid", "id", "score") if (name := recognised(role, names))}
+
+
+def read_scores(path: str, data: RankingDataset) -> Float64Array:
+    """Read a score file, float64[N] in the input order of `data`, or raise FileFormatError with the line.
+
+    Args:
+        path: a table, such as `write_scores` writes, or a file with one finite score per line, and blank lines only at
+            the end. Rows that name a query and a document may have any order.
+    """
+    if columns_of(path, alone=False):
+        return read_logged(path, data)[0]
     lines = _lines_of(path)
     kind = foreign_kind("\n".join(lines[:9]).encode("utf-8", "replace"))
     if kind is not None:
         raise FileFormatError(f"not one score per line: {kind}", file=path, line=1)
-    words = [line.strip() for line in lines]
-    for number, word in enumerate(words, 1):
-        if not _is_finite(word):
-            what = f"{word[:40]!r} is not a finite score" if word else "the line is blank, but must be a score"
-            raise FileFormatError(what, file=path, line=number)
-    _check_count(words, rows, path)
-    return np.array(words, np.float64)
+    return _matched(DocumentRows(path, lines=list(range(1, len(lines) + 1))), [line.strip() for line in lines], data)[0]
 
 
-def read_logged(path: str, rows: int) -> tuple[Float64Array, Float64Array]:
-    """Read scores another program logged, float64[N], and half a unit of each last digit, or raise FileFormatError.
+def read_logged(
+    path: str, data: RankingDataset, column: str | None = None, more: Sequence[str] = ()
+) -> tuple[Float64Array, Float64Array]:
+    """Read scores another program logged, float64[N] in input order, and half a unit of each last digit.
 
     Numbers that all have the same number of decimals were rounded to that number. Otherwise, the longest number gives
     the number of significant digits.
 
     Args:
-        path: file with one score per line, JSON lines with a "score", or lines with several columns, of which "score",
-            or else the last column, is used.
-        rows: N, the number of rows of the data.
+        path: a table or JSON lines with a score, or lines with one score or several columns, of which "score", or else
+            the last column, is used. Rows that name a query and a document may have any order.
+        column: column with the scores if `path` and `more` are the files of `data`.
+
+    Raises:
+        FileFormatError: a row has no finite score, or the rows are not those of the data. The message has the line.
     """
-    if columns_of(path) and is_table(path):
-        return read_logged_column([path], "score", rows)
-    lines = _lines_of(path)
-    column, begin = -1, 0
-    cut = re.compile(r"[,;\t]\s*" if re.search(r"[,;\t]", lines[0]) else r"\s+")
-    heading = [name.strip('" _').lower() for name in cut.split(lines[0].strip())]
-    if not lines[0].lstrip().startswith("{") and not any(map(_NUMBER.fullmatch, heading)):
-        column, begin = (heading.index("score") if "score" in heading else -1), 1
-    words = []
-    for number, line in enumerate(lines[begin:], begin + 1):
-        word = _logged_word(line.strip(), cut, column)
-        if not _is_finite(word):
-            raise FileFormatError(f"{line.strip()[:40]!r} has no finite score", file=path, line=number)
-        words.append(word)
-    _check_count(words, rows, path)
-    return _with_precision(words)
+    rows, words = DocumentRows(path), list[str]()
+    rows.columns = columns_of(path, alone=False) if column is None else {"score": column}
+    if rows.columns and not path.lower().endswith(_JSON):
+        for file in (path, *more):
+            for batch in batches(file, texts=tuple(rows.columns.values())):
+                rows.add_names(batch)
+                column_words = [word or "" for word in batch.text(rows.columns["score"]).to_pylist()]
+                _check_numbers(column_words, batch.refuse)
+                words += column_words
+    else:
+        for number, cells in _records(rows):
+            rows.lines.append(number)
+            words.append(cells.get("score", ""))
+            rows.qids += [cells["qid"]] if "qid" in cells else []
+            rows.names += [cells["id"]] if "id" in cells else []
+    return _with_precision(*_matched(rows, words, data))
 
 
-def read_logged_column(paths: Sequence[str], column: str, rows: int) -> tuple[Float64Array, Float64Array]:
-    """Read logged scores from a table column, like `read_logged`."""
-    words: list[str] = []
-    for path in paths:
-        for batch in batches(path, texts=(column,)):
-            some = [(word or "").strip() for word in batch.text(column).to_pylist()]
-            bad = next((i for i, word in enumerate(some) if not _is_finite(word)), None)
-            if bad is not None:
-                raise batch.refuse(bad, f"{some[bad][:40]!r} in column {column!r} is not a finite score")
-            words += some
-    _check_count(words, rows, paths[0])
-    return _with_precision(words)
+def as_scores(given: Any, data: RankingDataset, what: str) -> Float64Array:
+    """Return scores, float64[N], in input order, from an array, or from a frame that names queries and documents."""
+    from boostrank.data.frames import as_frame, names_of
+
+    frame = as_frame(given) if hasattr(type(given), "columns") else None
+    if frame is None or len(_roles_in(names_of(frame))) < len(_COLUMNS):
+        return as_numbers(given, what)
+    rows = read_rows(given, run=True)
+    rows.file = what
+    return _matched(rows, list(map(repr, rows.values.tolist())), data)[0]
 
 
-def _is_finite(word: str) -> bool:
-    return bool(_NUMBER.fullmatch(word)) and math.isfinite(float(word))
+def _check_numbers(words: Sequence[str], refuse: Callable[[int, str], Exception]) -> None:
+    for row, word in enumerate(words):
+        if math.isnan(number_in(word)):
+            raise refuse(row, no_number(word) if word else "the row has no score; write one in each line")
 
 
-def _with_precision(words: Sequence[str]) -> tuple[Float64Array, Float64Array]:
-    scores = np.array(words, np.float64)
+def _matched(rows: DocumentRows, words: list[str], data: RankingDataset) -> tuple[Float64Array, list[str]]:
+    """Return the score of each row of the data, in input order, and the words that say them.
+
+    Rows that name documents are matched by name if no two rows of the data have the same names. Otherwise, row i is
+    that of the data, and must have the same names.
+    """
+    _check_numbers(words, rows.refuse)
+    # Compare the names that both the rows and the data have.
+    documents = _phrases("document", rows, "id", rows.names, data, data.document_names)
+    queries = _phrases("query", rows, "qid", rows.qids, data, data.queries.row_ids())
+    pairs = [pair for pair in (documents, queries) if pair is not None]
+    of_rows = [" of ".join(names) for names in zip(*(pair[0] for pair in pairs), strict=True)]
+    of_data = [" of ".join(names) for names in zip(*(pair[1] for pair in pairs), strict=True)]
+    order: Sequence[int] = range(len(words))
+    if documents and len(set(of_data)) == len(of_data):
+        order = _order(rows, of_rows, of_data)
+    elif len(words) != data.n_documents:
+        raise FileFormatError(f"{len(words):,} scores, but the data has {data.n_documents:,} rows", file=rows.file)
+    else:
+        if documents is None and any(rows.names) and rows.columns.get("id") != "id":
+            words_of_file = f"{rows.file}: the data name no documents, so the scores are taken in the order of the rows"
+            warn_user(f"{words_of_file}; --id COLUMN, or comments in libsvm text, name them", DataWarning)
+        row = next((i for i, (name, other) in enumerate(zip(of_rows, of_data, strict=True)) if name != other), -1)
+        if row >= 0:
+            what = f"the score is for {of_rows[row]}, but data row {row + 1:,} is for {of_data[row]}"
+            raise rows.refuse(row, f"{what}: write the scores in the order of the data")
+    words = [words[i] for i in order]
+    return np.array(words, np.float64), words
+
+
+def _phrases(
+    kind: str, rows: DocumentRows, role: str, of_rows: list[str], data: RankingDataset, ids: Any
+) -> tuple[list[str], list[str]] | None:
+    """Return the names of the rows and of the data in phrases, or None if one of them has none.
+
+    A column `id` may number the rows, and `query` may have the words: they are names if any is in the data.
+    """
+    if ids is None or not of_rows or len(of_rows) != len(rows.lines):
+        return None
+    of_data = list(map(str, data.in_input_order(np.asarray(ids, object)).tolist()))
+    if not any(of_data) or (rows.columns.get(role) in ("id", "query") and not set(of_data) & set(of_rows)):
+        return None
+    return [f"{kind} {name!r}" for name in of_rows], [f"{kind} {name!r}" for name in of_data]
+
+
+def _order(rows: DocumentRows, of_rows: Sequence[str], of_data: Sequence[str]) -> Sequence[int]:
+    """Return the row of each of the `of_data` documents, and warn about rows of others."""
+    at: dict[str, int] = {}
+    for row, name in enumerate(of_rows):
+        if at.setdefault(name, row) != row:
+            raise rows.refuse(row, f"{name} has two scores; keep one of the lines")
+    missing = [name for name in of_data if name not in at]
+    if missing:
+        words = f"{len(missing):,} of {count_of(len(of_data), 'document')} of the data have no score"
+        raise FileFormatError(f"{words}; first: {missing[0]}; the scores begin with {of_rows[0]}", file=rows.file)
+    documents = set(of_data)
+    others = [row for name, row in at.items() if name not in documents]
+    if others:
+        words = f"{count_of(len(others), 'score')} of documents that the data lack left out"
+        warn_user(f"{words}; first: {rows.refuse(others[0], of_rows[others[0]])}", DataWarning)
+    return [at[name] for name in of_data]
+
+
+def _with_precision(scores: Float64Array, words: Sequence[str]) -> tuple[Float64Array, Float64Array]:
     # Use the common number of decimals, or else the largest number of significant digits.
     parts = [re.split("[eE]", word.lstrip("+-"))[0].partition(".") for word in words]
     decimals = {len(after) for _, _, after in parts}
@@ -301,18 +353,44 @@ def _lines_of(path: str) -> list[str]:
     return read_text(path, errors="backslashreplace").rstrip().split("\n")
 
 
-def _check_count(words: Sequence[str], rows: int, path: str) -> None:
-    if len(words) != rows:
-        raise FileFormatError(f"{len(words):,} scores, but the data has {rows:,} rows", file=path)
+def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the number and the score of each line, with its query and document if JSON or the first line names them."""
+    path, lines = rows.file, _lines_of(rows.file)
+    if lines[0].lstrip().startswith(("{", "[")):
+        for number, value in json_of(path, lines[0].encode()):
+            entries = value if isinstance(value, list) else [value]
+            for index, entry in enumerate(entries, 1):
+                rows.columns = _roles_in(list(entry)) if isinstance(entry, dict) else {}
+                values = {role: entry[name] for role, name in rows.columns.items()}
+                cells_of_entry = {role: str(cell) for role, cell in values.items() if type(cell) in (str, int, float)}
+                yield number or index, cells_of_entry
+        return
+    # Commas separate columns if no other mark does, unless they are the decimal marks of all numbers.
+    cut = next((mark for mark in "\t;," if mark in lines[0]), "")
+    last = [(line.split() or [""])[-1] for line in lines]
+    if cut == "," and all(map(WRITTEN.fullmatch, last)) and not all(map(NUMBER.fullmatch, last)):
+        row = next(i for i, word in enumerate(last) if not NUMBER.fullmatch(word))
+        words = f"{no_number(last[row])}; if commas separate columns, name them in the first line"
+        raise FileFormatError(words, file=path, line=row + 1)
+    heading = _split(lines[0], cut)
+    has_names = not any(map(NUMBER.fullmatch, heading))
+    rows.columns = _roles_in(heading) if has_names else {}
+    roles = {role: heading.index(name) for role, name in rows.columns.items()}
+    roles.setdefault("score", -1)
+    for number, line in enumerate(lines[has_names:], 1 + has_names):
+        cells = _split(line, cut)
+        # Numbers with decimal commas are two columns.
+        halved = cut == "," and any(re.fullmatch(r"[+-]?0\d+", cell) for cell in cells[roles["score"] :][:1])
+        if halved or (len(cells) != len(heading) and (cut or len(roles) > 1)):
+            words = f"{line[:40]!r} has {len(cells)} columns, and the first line {len(heading)}: {PLAIN_DIGITS}"
+            raise FileFormatError(words, file=path, line=number)
+        yield number, {role: cells[at] for role, at in roles.items() if cells and at < len(cells)}
 
 
-def _logged_word(line: str, cut: re.Pattern[str], column: int) -> str:
-    if line.startswith("{"):
-        try:
-            found = from_json(line)
-            value = found.get("score", found.get("_score"))
-            return repr(float(value)) if type(value) in (int, float) else ""
-        except (ValueError, OverflowError):
-            return ""
-    cells = next(csv.reader([line])) if '"' in line and "," in line else cut.split(line)
-    return cells[column].strip(' "') if len(cells) > column else ""
+def _split(line: str, cut: str) -> list[str]:
+    """Return the cells of a line, which may be quoted, separated by a mark or by blanks."""
+    if not cut:
+        return [word.strip('"') for word in line.split()]
+    with contextlib.suppress(csv.Error):
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=cut, skipinitialspace=True), [])]
+    return []

@@ -1,10 +1,9 @@
-"""TREC runs (`query Q0 document rank score tag`), TREC qrels (`query 0 document grade`), and run metrics."""
+"""TREC runs (`query Q0 document rank score tag`), and metrics of runs."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import groupby
@@ -13,15 +12,13 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import DataError, FileFormatError, InputError, MissingDependency, ParameterError
+from boostrank.core.errors import DataError, InputError, MissingDependency, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.data.text.files import lines_of, shown
+from boostrank.data.judgements import Values, values_by_query
 from boostrank.metric import BoundMetrics, Metric, MetricResult
 
-RUN, QRELS = "query Q0 document rank score tag", "query 0 document grade"
-Values = Mapping[str, Mapping[str, float]]
-"""Score or grade of each document, by query and document."""
+RUN = "query Q0 document rank score tag"
 
 
 def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
@@ -59,30 +56,8 @@ def _rows(pieces: Iterable[Any]) -> Iterator[tuple[str, str, float, float]]:
         yield from zip(map(str, piece.qids), map(str, piece.document_names), piece.values.tolist(), single, strict=True)
 
 
-def read_trec(path: str, form: str) -> dict[str, dict[str, float]]:
-    """Read a file whose lines have the form RUN or QRELS, or raise FileFormatError for other lines and repetitions."""
-    found: dict[str, dict[str, float]] = {}
-    names = form.split()
-    place = names.index("score" if "score" in names else "grade")
-    for number, line in lines_of(path):
-        cells = line.decode(errors="backslashreplace").split()
-        try:
-            value = float(cells[place]) if len(cells) == len(names) else math.nan
-        except ValueError:
-            value = math.nan
-        if cells and not math.isfinite(value):
-            raise FileFormatError(f"{shown(line)} is not of the form `{form}`", file=path, line=number)
-        if cells and cells[2] in found.setdefault(cells[0], {}):
-            raise FileFormatError(f"document {cells[2]} of query {cells[0]} is listed twice", file=path, line=number)
-        if cells:
-            found[cells[0]][cells[2]] = value
-    if not found:
-        raise FileFormatError(f"the file has no line of the form `{form}`", file=path)
-    return found
-
-
 def evaluate_run(
-    metrics: Sequence[str], run: Values, qrels: Values, rules: Conventions | str = "trec", threads: int | None = None
+    metrics: Sequence[str], run: Any, qrels: Any, rules: Conventions | str = "trec", threads: int | None = None
 ) -> dict[str, MetricResult]:
     """Evaluate a run as trec_eval does.
 
@@ -91,15 +66,17 @@ def evaluate_run(
 
     Args:
         metrics: metrics from boostrank or ir-measures, such as `judged@10`, `bpref` and `rbp(p=0.8,rel=1)`.
+        run, qrels: paths, data frames, or mappings such as {"q1": {"d1": 2}}, in a form of `boostrank.data.judgements`.
 
     Returns:
         The result of each metric. `per_query` has the order of `qrels`, with NaN for excluded queries.
 
     Raises:
-        DataError: if no query in the run is judged.
+        DataError: if no query in the run is judged, or a file cannot be read.
         MissingDependency: if boostrank does not have a metric and ir-measures is not installed.
         ParameterError: if neither has the metric.
     """
+    run, qrels = values_by_query(run, run=True), values_by_query(qrels)
     asked = [qid for qid in qrels if qid in run]
     if not asked:
         raise DataError(f"no query in the run is judged: it has {next(iter(run))}, the qrels have {next(iter(qrels))}")

@@ -15,6 +15,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.dataset import RankingDataset
 from boostrank.model.ranking_model import RankingModel, find_model
+from boostrank.model.scores import as_scores
 from boostrank.report.documents import shown_name
 
 # Default feature names of LightGBM.
@@ -41,7 +42,7 @@ class Ranker:
         if model is None and (hasattr(given, "predict") or callable(given)):
             raise ParameterError(f"{name}: {type(given).__name__} is not a model; pass its scores, predict(X)")
         data = data if model is None else data.only(model.feature_names)
-        scores = np.asarray(given if model is None else model.predict(data, threads=threads), dtype=np.float64)
+        scores = as_scores(given, data, name) if model is None else model.predict(data, threads=threads)
         if scores.shape != (data.n_documents,):
             raise DataError(f"{name}: the scores must have the shape ({data.n_documents},), but got {scores.shape}")
         return cls(name, data.in_row_order(scores), model, data)

@@ -85,8 +85,9 @@ def _of_model(name: str, doc: str, kind: Callable[[Any], Any] = lambda value: va
 class BoostRanker(BaseEstimator):  # type: ignore[misc]
     """A scikit-learn ranker that wraps `boostrank.train`, for pipelines, searches and cross-validation.
 
-    Pass queries as an argument (`fit(X, y, qid=qid)`) or as a column `qid` of a frame. The column works everywhere in
-    scikit-learn, while the argument needs `sklearn.set_config(enable_metadata_routing=True)`:
+    Pass queries as an argument (`fit(X, y, qid=qid)`) or as a column `qid` of a frame (or `query_id` or `query`, with a
+    warning). The column works everywhere in scikit-learn, while the argument needs
+    `sklearn.set_config(enable_metadata_routing=True)`:
 
         cross_validate(BoostRanker(), X, y, cv=QueryKFold(5), params={"qid": qid})
 
@@ -377,18 +378,20 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """Return the model's features, query ids and query sizes, for the method `what`."""
         if what not in ("fit", "eval_set"):
             check_is_fitted(self, "model_")
-        X, column, is_table = split_table(X)
-        if column is not None:
-            if qid is not None or group is not None:
-                raise DataError(f"queries are given twice, as qid or group and as the column {QID!r}; remove one")
-            qid = column
-        reset = what == "fit"
+        reset, explicit = what == "fit", qid is not None or group is not None
+        features = () if reset else getattr(self, "feature_names_in_", ())
+        X, column, name = split_table(X, features, warns=reset, usual=not (reset and explicit))
+        is_table = name is not None
+        if explicit and name == QID:
+            raise DataError(f"queries are given twice, as qid or group and as the column {QID!r}; remove one")
+        qid = qid if explicit else column
         if reset:
             self._has_names, self._knows_queries = is_table, qid is not None or group is not None
         if isinstance(X, np.ndarray | list):
             X = with_nan(np.asarray(X))
         if not (is_table and self._has_names):
-            how = {"accept_sparse": True, "ensure_all_finite": False, "ensure_min_samples": 2 if reset else 1}
+            fewest = {"fit": 2, "eval_set": 0}.get(what, 1)  # training names an empty set
+            how = {"accept_sparse": True, "ensure_all_finite": False, "ensure_min_samples": fewest}
             X = validate_data(self, X, reset=reset, **how)
         elif reset:
             validate_data(self, X, skip_check_array=True)
@@ -492,7 +495,11 @@ def _fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     if (X is None) != (y is None):
         raise ParameterError("eval_X and eval_y must be given together")
     if X is not None:
-        sets = list(zip(X, y, strict=True)) if isinstance(X, tuple) else (X, y)
+        tables = isinstance(X, list) and all(len(getattr(table, "shape", ())) == 2 for table in X)
+        several = isinstance(X, tuple) or tables
+        if several and (not isinstance(y, list | tuple) or len(X) != len(y)):
+            raise ParameterError(f"eval_X has {len(X)} sets: eval_y must list the labels of each")
+        sets = list(zip(X, y, strict=True)) if several else (X, y)
         rest = _with(rest, "eval_set", sets, "eval_X")
     return _ours(rest, _FIT, "fit")
 

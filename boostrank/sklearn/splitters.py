@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.model_selection import BaseCrossValidator, KFold, TimeSeriesSplit
 
-from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.queries import checked_ids, query_numbers
 from boostrank.core.types import Int64Array, check_in_step
-from boostrank.data.frames import as_frame, names_of, values_of
+from boostrank.data.frames import as_frame, ids_of, names_of, values_of, without_index
+from boostrank.data.roles import say_query_columns, usual_column
 
 QID = "qid"
-"""Name of the column that contains query ids."""
+"""Name of the column that contains query ids. Other usual names are read with a warning."""
 
 
-def split_table(X: Any) -> tuple[Any, npt.NDArray[Any] | None, bool]:
-    """Return the features, the query ids (None if there is no column), and whether X is a table with column names."""
+def split_table(
+    X: Any, features: Collection[str] = (), *, warns: bool = False, usual: bool = True
+) -> tuple[Any, npt.NDArray[Any] | None, str | None]:
+    """Return the features without a query column, its values or None, and its name.
+
+    The name is "" without such a column, and None if X is not a table.
+
+    Args:
+        features: names of the model's features, which are not query ids.
+        warns: whether to warn about an index of pandas, and a query column not called `qid`.
+        usual: whether a column with another usual name, such as `query_id`, contains the query ids.
+    """
     table = as_frame(X)
     if table is None:
-        return X, None, False
+        return X, None, None
+    table = without_index(table, features, warns=warns)
     names = names_of(table)
-    if QID not in names:
-        return table.to_native(), None, True
-    kept = [i for i, name in enumerate(names) if name != QID]
-    return table[:, kept].to_native(), values_of(table, names.index(QID)), True
+    if usual:
+        qid = usual_column("qid", names, features)
+    else:
+        say_query_columns([name for name in names if name != QID])
+        qid = QID if QID in names else None
+    if qid is None:
+        return table.to_native(), None, ""
+    if warns and qid != QID:
+        words = f"the column {qid!r} contains the query ids; name it {QID!r} to silence this warning"
+        warn_user(words, DataWarning)
+    kept = [i for i, name in enumerate(names) if name != qid]
+    return table[:, kept].to_native(), ids_of(table, names.index(qid)), qid
 
 
 class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]

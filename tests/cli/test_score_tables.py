@@ -31,6 +31,7 @@ def test_scores_of_other_queries_are_refused(model: Path, data: Path, tmp_path: 
     other.write_text("\n".join([header, *lines[::-1]]) + "\n")
     refused = invoke("evaluate", other, data / "test.txt")
     assert refused.exit_code == 2
+    assert f"{other}:2: " in refused.stderr
     assert f"for query '{lines[-1].split(',')[0]}" in refused.stderr
 
 
@@ -43,7 +44,7 @@ def test_scores_of_other_documents_are_refused(model: Path, tmp_path: Path) -> N
     scores.write_text(scores.read_text().replace("D1", "D9"))
     for refused in (invoke("evaluate", scores, data), invoke("verify", model, data, "--against", scores)):
         assert refused.exit_code == 2
-        assert "score 2 is for document 'D9', but data row 2 is for 'D1'" in refused.stderr
+        assert "document 'D1' of query '1'" in refused.stderr
     scores.write_text("qid,doc_id,score\n1,D0,0.5\n1,D1,\n1,D2,0.5\n1,D3,0.5\n")
     for refused in (invoke("evaluate", scores, data), invoke("verify", model, data, "--against", scores)):
         assert refused.exit_code == 2

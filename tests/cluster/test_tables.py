@@ -98,7 +98,7 @@ def test_what_is_wrong_with_a_table_is_told(tables: tuple[Any, Any]) -> None:
     with pytest.raises(DataError, match="table, not int"):
         train("local:2", PARAMS, 5, 1)
     with pytest.raises(DataError, match="'qid'"):
-        train("local:2", PARAMS, rows, 1)
+        train("local:2", PARAMS, rows.rename(columns={"query": "session"}), 1)
     with pytest.raises(DataError, match=r"training partition \d.*'grade'"):
         train("local:2", PARAMS, rows, 1, qid="query", label="grade")
     with pytest.raises(DataError, match=r"training partition \d.*f1\b"):

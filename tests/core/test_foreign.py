@@ -92,7 +92,7 @@ def test_data_and_scores_of_another_kind_are_named(text: str, word: str, tmp_pat
     with pytest.raises(FileFormatError, match=word):
         boostrank.RankingDataset.from_libsvm(file)
     with pytest.raises(FileFormatError, match=word):
-        read_scores(str(file), len(text.splitlines()))
+        read_scores(str(file), boostrank.RankingDataset.from_arrays([[0.0]], [0.0], qid=[1]))
 
 
 @pytest.mark.parametrize("body", [b"1 qid:1 1:0.5 2:3\n", b"0.25\n-1e3\n", b"label,qid,a\n1,2,3\n", b""])

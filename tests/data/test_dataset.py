@@ -113,11 +113,11 @@ def test_weights_that_differ_within_a_query_are_of_documents_and_stay_with_their
 
 
 def test_a_frame_gives_names_and_columns() -> None:
-    frame = pd.DataFrame(X, columns=["bm25", "clicks"]).assign(grade=Y, session=["u", "u", "v", "v", "w", "w"])
-    data = RankingDataset.from_frame(frame, label="grade", qid="session")
+    frame = pd.DataFrame(X, columns=["bm25", "clicks"]).assign(worth=Y, session=["u", "u", "v", "v", "w", "w"])
+    data = RankingDataset.from_frame(frame, label="worth", qid="session")
     assert data.feature_names == ("bm25", "clicks")
     np.testing.assert_array_equal(data.features, X.astype(np.float32))
-    with pytest.raises(DataError, match="no column 'label'"):
+    with pytest.raises(DataError, match="no label column"):
         RankingDataset.from_frame(frame, qid="session")
 
 

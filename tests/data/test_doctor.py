@@ -247,7 +247,9 @@ def test_nothing_to_learn_is_an_error(ask: Any, clean: Lines) -> None:
 def test_labels_that_look_like_something_else(ask: Any, clean: Lines) -> None:
     one(ask(changed(clean, 3, lambda line: with_label(line, -1))), "refused-labels", "error", 3, "--label-map=-1=0")
     assert ask(changed(clean, 3, lambda line: with_label(line, -1)), label_map="-1=0") == {}
-    assert ask(changed(clean, 3, lambda line: with_label(line, 1.5))) == {}
+    broken = changed(clean, 3, lambda line: with_label(line, 1.5))
+    one(ask(broken), "broken-labels", "warning", 3, "--gain linear")
+    assert ask(broken, gain="linear") == {}
     one(ask(changed(clean, 5, lambda line: with_label(line, 12))), "steep-gains", "warning", 5, "4,095 times", "--gain")
     assert ask(changed(clean, 5, lambda line: with_label(line, 12)), gain="linear") == {}
 

@@ -244,7 +244,7 @@ def test_whole_numbers_of_any_size_are_categories() -> None:
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"label": None}, "each name a column"),
+        ({"label": "grade"}, "no column 'grade'"),
         ({"drop": None}, "drop must be a list"),
         ({"categorical_feature": 3.5}, "categorical_feature=3.5 must be a list"),
     ],

@@ -270,7 +270,7 @@ def test_fault_029_minus_zero_is_label_zero(read: Read) -> None:
 
 
 def test_fault_030_several_labels_are_refused(read: Read) -> None:
-    with refused("several labels", line=1, column=1):
+    with refused("one label", line=1, column=1):
         read("1,2 qid:1 1:1\n")
 
 

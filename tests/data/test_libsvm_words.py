@@ -44,7 +44,7 @@ LONG = "y" * 100
         ("qid:1 1:1", ("label", "'qid:1'"), 1),
         ("1:2 qid:1", ("label", "'1:2'"), 1),
         ("  x qid:1", ("label 'x'", "number"), 3),
-        ("1,0 qid:1", ("label '1,0'", "several"), 1),
+        ("1,0 qid:1", ("label '1,0'", "decimal point"), 1),
         ("-inf qid:1", ("label '-inf'", "finite"), 1),
         ("1e999 qid:1", ("label '1e999'", "float64"), 1),
         ("1 1:1", ("no qid", "qid:ID", "FILE.query"), 3),

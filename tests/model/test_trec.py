@@ -11,7 +11,8 @@ import pytest
 from boostrank.core.errors import DataError, FileFormatError, InputError, MissingDependency, ParameterError
 from boostrank.data.assemble import Named
 from boostrank.data.dataset import RankingDataset
-from boostrank.model.trec import QRELS, RUN, evaluate_run, read_trec, run_text
+from boostrank.data.judgements import values_by_query
+from boostrank.model.trec import evaluate_run, run_text
 from tests.cli.conftest import FEW, invoke, messages
 from tests.model.trec_golden import NAMES, Values, by_trec_eval, draw
 
@@ -91,14 +92,15 @@ def test_runs_are_compared_and_queries_that_are_left_out_are_said(files: Path) -
     assert "difference" in done.stdout
 
 
-@pytest.mark.parametrize(("body", "form", "line"), [
-    ("1 Q0 a 1 2\n", RUN, 1), ("1 Q0 a 1 2 t\n1 Q0 b 1 x t\n", RUN, 2), ("1 Q0 a 1 nan t\n", RUN, 1),
-    ("1 Q0 a 1 2 t\n\n1 Q0 a 2 1 t\n", RUN, 3), ("1 0 a\n", QRELS, 1), ("1 0 a 1\n1 0 a 1\n", QRELS, 2), ("", QRELS, 0),
+@pytest.mark.parametrize(("body", "run", "line"), [
+    ("1 Q0 a 1 2\n", True, 1), ("1 Q0 a 1 2 t\n1 Q0 b 1 x t\n", True, 2), ("1 Q0 a 1 nan t\n", True, 1),
+    ("1 Q0 a 1 2 t\n\n1 Q0 a 2 1 t\n", True, 3), ("1 0 a\n", False, 1), ("1 0 a 1\n1 0 a 1\n", False, 2),
+    ("", False, 0),
 ])  # fmt: skip
-def test_a_line_of_another_form_is_refused_with_its_place(body: str, form: str, line: int, tmp_path: Path) -> None:
+def test_a_line_of_another_form_is_refused_with_its_place(body: str, run: bool, line: int, tmp_path: Path) -> None:
     (tmp_path / "f").write_text(body)
     with pytest.raises(FileFormatError) as caught:
-        read_trec(str(tmp_path / "f"), form)
+        values_by_query(str(tmp_path / "f"), run=run)
     assert (caught.value.file, caught.value.line) == (str(tmp_path / "f"), line)
 
 

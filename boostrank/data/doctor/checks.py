@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import itertools
 import math
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -128,7 +129,8 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
     total = count + p.n_rows
     allowed = p.reading.skip and count + p.stand_in_rows <= p.reading.max_bad_share * total
     cost = "train skips these rows" if allowed else "train refuses the file"
-    options, fix = "", "mend the rows"
+    command = re.search("`(.+)`", " ".join(error.reason for error in p.causes.values()))
+    options, fix = "", command[1] if command else "mend the rows"
     if count <= MOST_LEFT_OUT * total and not allowed:
         options = f"--on-bad-line skip --max-bad-share {math.ceil(1000 * count / max(total, 1)) / 1000:g}"
         if all("--inf missing" in error.reason for error in p.causes.values()):
@@ -234,14 +236,20 @@ def labels_without_gain(p: Profile) -> Iterator[Finding]:
             same = np.flatnonzero(negative if label < 0 else p.labels == label)
             pairs = label_map_from_zero(p.labels) if label < 0 else ""
             options = f"--label-map={pairs}" if pairs else "" if label < 0 else "--gain linear"
-            why = f"{error.reason.partition('; label_map=')[0]}; {share_of(same.size, p.n_rows, 'documents')}"
-            place = p.where(p.lines[same].min())
-            yield Finding("refused-labels", ERROR, *place, same.size, why, "train refuses them", options, options)
+            reason, _, merges = error.reason.partition("; label_map=")
+            why, place = f"{reason}; {share_of(same.size, p.n_rows, 'documents')}", p.where(p.lines[same].min())
+            fix = options + merges.partition(" where files are read")[2]
+            yield Finding("refused-labels", ERROR, *place, same.size, why, "train refuses them", fix, options)
 
 
 def odd_labels(p: Profile) -> Iterator[Finding]:
     """Find labels whose exponential gain dominates all others, and data without an irrelevant document."""
-    grades = np.unique(p.labels)
+    grades, broken = np.unique(p.labels), np.flatnonzero(p.labels != np.floor(p.labels))
+    if p.gain == "exponential" and broken.size:
+        message = f"label {p.labels[broken[0]]:g} is no whole number"
+        cost, fix = "its gain is 2^label - 1", "--gain linear, if labels are gains"
+        where = p.where(p.lines[broken].min())
+        yield Finding("broken-labels", WARNING, *where, broken.size, message, cost, fix)
     top, low = (float(grade) for grade in grades[[-1, 0]])
     if p.gain == "exponential" and USUAL_TOP < top <= MAX_EXPONENTIAL_LABEL:
         largest = np.flatnonzero(p.labels == top)

@@ -20,10 +20,12 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.assemble import NO_ROWS, Totals
 from boostrank.data.blocks import Block
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.doctor.in_memory import DatasetSource, source_of
 from boostrank.data.options import FeatureSpace, Progress
 from boostrank.data.side_files import check_sizes, read_weights, some_sizes, weighted
 from boostrank.data.source import AnySource, Reading, Source, expand, format_of
-from boostrank.data.tables import TableSource
+from boostrank.data.tables import TableSource, is_buffer
 
 CHUNK_BYTES = 4 << 20
 MOST_FEATURES = 1 << 20  # features examined individually: 32 MiB
@@ -96,6 +98,8 @@ class Profile(Totals):
             self._check_sidecars()
 
     def _opened(self, files: AnySource, reading: Reading) -> Source:
+        if isinstance(files, RankingDataset):
+            return DatasetSource([files], reading)  # type: ignore[list-item]
         return format_of(files, self.options["format"]).source(expand(files), reading)
 
     def _read(self, opened: Source, kept: list[tuple[Any, ...]], threads: int, progress: Progress) -> None:
@@ -290,6 +294,8 @@ def look_at(
 
     Tables must have the columns of the training data, whose profile is `like`, and labels if `labelled`.
     """
+    files = source_of(files)
+    format = "arrow" if is_buffer(files) else format
     reading = Reading(**options, like=None if like is None else like.space, labelled=labelled, lenient=True)
     profile = Profile(role, parse_gain(gain), files, options | {"format": format, "threads": threads}, reading)
     profile.read(resolve_threads(threads), progress)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import FileFormatError
+from boostrank.data.roles import pandas_metadata
 from boostrank.data.source import File, Format, OneSource, format_by_magic
-from boostrank.data.tables import Batch, TableSource, arrow, is_number, is_text
+from boostrank.data.tables import Batch, TableSource, arrow, is_buffer, is_number, is_text
 from boostrank.options import typed_names
-from boostrank.records import from_json
 
 _FEATHER_1, _FILE, _STREAM = b"FEA1", b"ARROW1", b"\xff\xff\xff\xff"
 
@@ -30,6 +30,8 @@ class ColumnarSource(TableSource):
         """Return the schema, the number of rows (None if unknown), and a function from (positions, rows) to batches."""
 
     def open_file(self, one: OneSource, max_bytes: int | None) -> ColumnarFile:
+        if is_buffer(one):
+            return ColumnarFile("<frame>", max_bytes, one)
         if not isinstance(one, (str, os.PathLike)) or one == "-" or (os.path.exists(one) and not os.path.isfile(one)):
             name = "<stdin>" if one == "-" else str(getattr(one, "name", one))
             raise FileFormatError("such files need random access; save the file to disk", file=name)
@@ -54,10 +56,11 @@ class ColumnarSource(TableSource):
             raise FileFormatError(f"the file cannot be read: {' '.join(str(error).split())}", file=file.name) from None
         if file.rows is not None and file.rows < 0:
             raise FileFormatError(f"the file is damaged: it declares {file.rows:,} rows", file=file.name)
-        declared, of_pandas = {one.name for one in schema if pa.types.is_dictionary(one.type)}, _of_pandas(schema)
+        declared = {field.name for field in schema if pa.types.is_dictionary(field.type)}
+        noted = _categorical(schema)
         if self.columns is None:
-            self.ordered = _ordered(schema, of_pandas)
-        columns = self.choose(names, file.name, file.path, declared | of_pandas.keys())
+            self.ordered = _ordered(schema, noted)
+        columns = self.choose(names, file.name, file.path, declared | noted.keys(), schema.metadata)
         if reading.lenient and reading.space is None:
             text = [place for place in columns.places if is_text(schema.field(place).type)]
             columns = self.with_text(columns, {one: (0, 0) for one in text if one not in columns.coded}, 0, file.name)
@@ -121,10 +124,10 @@ class ColumnarFile(File):
     places: list[int]
     batches: Callable[[list[int], int], Iterator[Any]]
 
-    def __init__(self, path: str, max_bytes: int | None) -> None:
+    def __init__(self, path: str, max_bytes: int | None, buffer: Any = None) -> None:
         try:
-            super().__init__(path, path)
-            self.handle = arrow().OSFile(path, "rb")
+            super().__init__(path, None if buffer else path)
+            self.handle = arrow().BufferReader(buffer) if buffer else arrow().OSFile(path, "rb")
         except OSError as error:
             raise FileFormatError(str(error.strerror or error), file=path) from None
         self.size, self._max_bytes = self.total or 0, max_bytes
@@ -165,17 +168,17 @@ def _bytes_of(data: Any) -> int:
         return int(data.get_total_buffer_size())
 
 
-def _of_pandas(schema: Any) -> dict[str, dict[str, Any]]:
+def _categorical(schema: Any) -> dict[str, dict[str, Any]]:
     """Return the columns that were categorical in pandas according to its metadata, whatever their Arrow type."""
-    try:
-        columns = from_json((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
-        found = {one["name"]: one.get("metadata") for one in columns if one.get("pandas_type") == "categorical"}
-        return {name: one if isinstance(one, dict) else {} for name, one in found.items() if name in schema.names}
-    except (ValueError, AttributeError, KeyError, TypeError):
-        return {}
+    columns: dict[str, dict[str, Any]] = {}
+    for column in pandas_metadata(schema.metadata).get("columns", ()):
+        if isinstance(column, dict) and column.get("pandas_type") == "categorical":
+            more = column.get("metadata")
+            columns[str(column.get("name"))] = more if isinstance(more, dict) else {}
+    return {name: more for name, more in columns.items() if name in schema.names}
 
 
-def _ordered(schema: Any, of_pandas: dict[str, dict[str, Any]]) -> dict[str, int | None]:
+def _ordered(schema: Any, categorical: dict[str, dict[str, Any]]) -> dict[str, int | None]:
     """Return the number of categories by ordered column: None if it is unknown, and -1 if the file lacks their order.
 
     As in data frames, the category order in polars has no meaning.
@@ -185,7 +188,7 @@ def _ordered(schema: Any, of_pandas: dict[str, dict[str, Any]]) -> dict[str, int
         for one in schema
         if getattr(one.type, "ordered", False) and not any(key.startswith(b"_PL_") for key in one.metadata or ())
     }
-    noted = {name: one.get("num_categories") for name, one in of_pandas.items() if one.get("ordered")}
+    noted = {name: one.get("num_categories") for name, one in categorical.items() if one.get("ordered")}
     return dict.fromkeys(kept) | {name: n if name in kept else -1 for name, n in noted.items()}
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import FileFormatError
+from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN
 from boostrank.data.blocks import Fault
 from boostrank.data.columns import Columns
 from boostrank.data.source import File, Format, OneSource
@@ -23,10 +24,8 @@ from boostrank.data.text import files as text_files
 from boostrank.data.text.files import STAND_INS, Text, TextFile, open_text, separator_in, shown
 from boostrank.options import typed_names
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
 _INF = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
-_WRITTEN = re.compile(r"[+-]?[$€£]? ?(\d+|\d{1,3}([,'_ ]\d{3})+)([.,]\d+)? ?[%$€£]?")  # 0,5  1,234.5  12%  $3
 _TRUTH = frozenset((b"True", b"true", b"TRUE", b"False", b"false", b"FALSE"))
 _LIBSVM = re.compile(rb"[+-]?[\d.]\S*[ \t]+(qid:\S+|\d+:\S+)")
 
@@ -90,7 +89,7 @@ class CsvSource(TableSource):
         return found, line
 
     def _is_text(self, word: str) -> bool:
-        return bool(self._number(word, "", True)[1]) and not _NUMBER.fullmatch(word) and not _WRITTEN.fullmatch(word)
+        return bool(self._number(word, "", True)[1]) and not NUMBER.fullmatch(word) and not WRITTEN.fullmatch(word)
 
     def _table(self, text: Text, array: Any, width: int, numbers: Sequence[int], texts: Sequence[int]) -> Any:
         """Return an Arrow table whose column names are positions, or None if pyarrow fails."""
@@ -162,7 +161,10 @@ class CsvSource(TableSource):
         except csv.Error:
             return 'a quote (") is not closed on its line: double the quote; cells cannot span lines', []
         if len(row) != width:
-            return f"the row has {len(row):,} cells, but the first line has {width:,} names", []
+            words = f"the row has {len(row):,} cells, but the first line has {width:,} names"
+            if len(row) > width and self.delimiter == ",":
+                words += ": write decimal points, and quote text with commas"
+            return words, []
         return "", row
 
     def _number(self, word: str, name: str, is_feature: bool) -> tuple[float, str]:
@@ -170,7 +172,7 @@ class CsvSource(TableSource):
         if not word or word in self.reading.missing_tokens or _NAN.fullmatch(word):
             return math.nan, ""
         cell = f"value {shown(word.encode())} of column {name!r}"
-        if _NUMBER.fullmatch(word):
+        if NUMBER.fullmatch(word):
             value = float(word)
             return (math.nan, f"{cell} exceeds the range of float64: rescale it") if math.isinf(value) else (value, "")
         if word.encode() in _TRUTH:
@@ -180,8 +182,8 @@ class CsvSource(TableSource):
         typed = typed_names(name)
         if word.encode().lower() in STAND_INS:
             words = f"if it stands for a missing value, --missing-token {shlex.quote(word)} reads it as one"
-        elif _WRITTEN.fullmatch(word):
-            words = "write plain digits with a decimal point, without commas, blanks and units"
+        elif WRITTEN.fullmatch(word):
+            words = PLAIN_DIGITS
         elif is_feature:
             words = f"--drop {typed} leaves the column out, --categorical {typed} reads categories"
         else:
@@ -198,7 +200,7 @@ class CsvSource(TableSource):
         if self.reading.pick is None:
             column = trimmed
         else:
-            column = pc.if_else(pc.match_substring_regex(trimmed, f"^({_NUMBER.pattern})$"), trimmed, column)
+            column = pc.if_else(pc.match_substring_regex(trimmed, f"^({NUMBER.pattern})$"), trimmed, column)
         if place == columns.qid and place not in columns.texts:
             return column
         words = pa.array(["", *self.reading.missing_tokens], pa.string())
@@ -209,7 +211,7 @@ class CsvSource(TableSource):
         if not known.values or isinstance(known.values[0], str):
             return column
         coded = column.dictionary_encode()
-        words = [None if w is None else float(w) if _NUMBER.fullmatch(w) else w for w in coded.dictionary.to_pylist()]
+        words = [None if w is None else float(w) if NUMBER.fullmatch(w) else w for w in coded.dictionary.to_pylist()]
         if all(isinstance(word, float | None) for word in words):
             return pa.DictionaryArray.from_arrays(coded.indices, pa.array(words, pa.float64()))
         return column

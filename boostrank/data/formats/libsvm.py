@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,17 @@ from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.source import Format, OneSource, Reading, Source
 from boostrank.data.text import files as text_files
 from boostrank.data.text import parser as parse
-from boostrank.data.text.files import STAND_INS, Text, TextFile, open_text, separator_in, shown
+from boostrank.data.text.files import CELL, STAND_INS, Text, TextFile, open_text, separator_in, shown
 
 _PROBED_LINES = 64
 _INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}
 _REPEATED = {"stop": parse.REPEATED_STOP, "first": parse.REPEATED_FIRST, "last": parse.REPEATED_LAST}
 _NUMBER = re.compile(rb"[^ \t\r\n#]+")
+_HEAD = re.compile(rb"(?:[ \t]*(?:#[^\n]*|\r?)\n)*")
+_BASE = re.compile(rb"(?im)^[ \t]*#[ \t]*column indices are (zero|one)-based")  # scikit-learn
+_WEIGHTED = re.compile(rb"[-+.\d]+:[-+.\d]+\s+qid:")
+_ROW_BEGIN = re.compile(rb"^(?=[ \t]*[^\s#])", re.MULTILINE)
+_NO_LABEL = b"0 "  # is put before rows without a label
 
 BUDGET = 12 << 20  # bytes that a process parses by `parse_plain` before it compiles the parser
 
@@ -46,13 +52,15 @@ _TO_TABLE = (
     ".fillna(0).to_csv(sys.argv[2], index=False)"
 )
 
+_UNEXPECTED_LABEL = parse.INCOMPLETE + 1  # found here, not by the parser
 # Code of the parser, pattern of the token, and message. The first match is used.
 _RULES = (
     (parse.LABEL, rb"(?i)[+-]*(nan|inf|infinity)\Z", "label {token} is not finite"),
     (parse.LABEL, text_files.NUMBER.pattern, "label {token} exceeds the range of float64"),
     (parse.LABEL, rb"qid:|\d+:", "the row starts with {token}: its label is missing"),
-    (parse.LABEL, rb".*,", "label {token} is not a single number; several labels per row are not supported"),
+    (parse.LABEL, rb".*,", "label {token} is not a single number with a decimal point; rows have one label each"),
     (parse.LABEL, rb"", "label {token} is not a number"),
+    (_UNEXPECTED_LABEL, rb"", "the row has the label {token}, but the first rows have none"),
     (parse.NO_QID, rb"", "the row has no qid; write qid:ID after the label (or, for all rows, sizes to FILE.query)"),
     (parse.UNEXPECTED_QID, rb"", "the row has {token}, but the first rows have no qid; all rows or none must have one"),
     (parse.QID, rb"qid:\Z", "qid: is not followed by an id"),
@@ -202,6 +210,19 @@ class LibsvmSource(Source):
             check_no_table(file.head, file.name)
             check_no_names(file.head, file.name)
             self._choose_options(file)
+        number, base = _base_in_comment(file.head), self.base
+        if None not in (number, base) and number != base and self.reading.zero_based == "auto":
+            words = f"a comment says that features count from {number}, but those of the training data"
+            mend = f"write both alike, or pass --zero-based {str(not base).lower()} if it is wrong"
+            raise FileFormatError(f"{words} or first file count from {base}: {mend}", file=file.name)
+
+    def load(self, load: Callable[[Any], Any], buffer: bytearray | None) -> Text:
+        """Load a chunk, with labels 0 if the rows have none."""
+        text: Text = load(buffer)
+        if not self.unlabelled:
+            return text
+        rows = _ROW_BEGIN.sub(_NO_LABEL, bytes(text.buffer[text.start : text.end]))
+        return Text(bytearray(rows + text_files.PADDING), 0, len(rows))
 
     @staticmethod
     def head_of(path: Any) -> bytes:
@@ -217,12 +238,13 @@ class LibsvmSource(Source):
         reading, space, zero_based = self.reading, self.reading.space, self.reading.zero_based
         if space is not None and reading.n_features is not None:
             raise ParameterError("n_features and like exclude each other: the training data define the features")
+        written = base_in(first.head)
         if zero_based != "auto":
             self.base = int(zero_based != "true")
         elif space is None:
-            self.base = None  # all rows decide
+            self.base = _base_in_comment(first.head)  # None: all rows decide
         elif space.index_base is None:
-            self.base = int(not counts_from_zero(first.head))
+            self.base = 1 if written is None else written
         else:
             self.base = space.index_base
         if space is not None and space.index_base not in (None, self.base):
@@ -240,9 +262,14 @@ class LibsvmSource(Source):
         options[parse.STRICT] = reading.strict and not reading.lenient
         options[parse.SKIP] = reading.skip or reading.lenient
         options[parse.KEEP_COMMENTS] = reading.names
-        # The beginning and the side files of the first file decide whether all rows or none have query ids.
-        has_qid = any(token.startswith(b"qid:") for row in _first_rows(first.head) for token in row[1:])
-        self.has_qid = has_qid or reading.whole or find_sidecar(first.path, GROUP_SUFFIXES) is None
+        # The beginning and the side files of the first file decide whether rows have labels and query ids.
+        rows = _first_rows(first.head)
+        self.lacks_labels = _lack_labels(rows)
+        self.weighted = bool(rows) and b":" in rows[0][0] and not self.lacks_labels  # label:weight
+        self.unlabelled = self.lacks_labels and (reading.rows_alone or not reading.labelled)
+        has_qid = any(token.startswith(b"qid:") for row in rows for token in row)
+        alone = reading.rows_alone or find_sidecar(first.path, GROUP_SUFFIXES) is not None
+        self.has_qid = has_qid or reading.whole or not alone
         options[parse.EXPECT_QID], options[parse.HEADS_ONLY] = self.has_qid, reading.whole
         self.options = options
 
@@ -251,7 +278,8 @@ class LibsvmSource(Source):
             buffer, scratch = self._free.pop()
         except IndexError:
             buffer, scratch = None, Scratch(0, self.options)
-        text = load(None if self.reading.whole else buffer)  # written text must not change
+        buffer = None if self.reading.whole else buffer  # written text must not change
+        text = self.load(load, buffer)
         if scratch.size < text.size:
             scratch = Scratch(text.size, self.options)
         block = self._parse(text, scratch, self.reading.missing_tokens)
@@ -318,16 +346,21 @@ class LibsvmSource(Source):
         line, at = bytes(text.buffer[begin:end]), bad[parse.BAD_TOKEN] - begin
         token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
         general = _general(line[at:] if code == parse.COMMENT else token, code)
+        added = len(_NO_LABEL) * self.unlabelled
+        if added and at == added and code in (parse.NO_QID, parse.FEATURE):
+            code = _UNEXPECTED_LABEL
         if general is not None:
-            return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1)
+            return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1 - added)
         token = token.split(b"#", 1)[0].removesuffix(b"\r") if code != parse.QID else token.removesuffix(b"\r")
         number, _, value = token.partition(b":")
         parts = {"token": shown(token), "number": shown(number), "value": shown(value), "feature": feature}
         words = next(words for of, like, words in _RULES if of == code and re.match(like, token))
         words = words.format(**parts, most=self.reading.max_feature)
+        if code == parse.LABEL and CELL.match(token):
+            words = self._without_label(line.lstrip(), words)
         stand_in = None
         if code == parse.VALUE and value.lower() in STAND_INS:
-            stand_in = value.decode(), at + len(number) + 2
+            stand_in = value.decode(), at + len(number) + 2 - added
             words += f": if it stands for a missing value, --missing-token {shlex.quote(stand_in[0])} reads it as one"
         if code != parse.INCOMPLETE and end >= text.end and at + len(token) >= len(line.rstrip()):
             words += "; the last line has no newline: the file may be truncated"
@@ -349,7 +382,23 @@ class LibsvmSource(Source):
                     "feature 0: the file counts from 0, but the training data from 1 (the default of arrays); "
                     "use --zero-based true if the training data was an array"
                 )
-        return Fault(bad[parse.BAD_LINE], words, at + 1, stand_in)
+        return Fault(bad[parse.BAD_LINE], words, at + 1 - added, stand_in)
+
+    def _without_label(self, line: bytes, words: str) -> str:
+        """Return the message about a row that begins with `number:`, with a command as its remedy."""
+        path = self._open[-1].path or "FILE"
+        source, new = shlex.quote(path), shlex.quote(f"{path}.new")
+        if self._open[-1].is_packed:
+            source = f"<(gzip -dc {source})"
+        if self.weighted or _WEIGHTED.match(line):
+            words = f"{shown(line.split()[0])} is label:weight, as in XGBoost, but FILE.weight holds weights"
+            command = rf"sed -E 's/^([^:# ]+):[^ ]+/\1/' {source} > {new}"
+            more = rf"sed -En 's/^[^:# ]+:([^ ]+).*/\1/p' {source} > {new}.weight"
+            return f"{words}; run `{command}; {more}`"
+        if not self.lacks_labels:
+            return f"{words}, but the first rows have one"
+        words += ". Only predict, verify and export take such rows"
+        return f"{words}; `sed 's/^[^#]/0 &/' {source} > {new}` writes the label 0"
 
     def _keep_cells(self, block: Block, scratch: Scratch) -> None:
         """Store the values in the block, in dense or sparse form, whichever is smaller."""
@@ -432,9 +481,28 @@ def _first_rows(head: bytes) -> list[list[bytes]]:
     return [row for row in rows if row][:_PROBED_LINES]
 
 
-def counts_from_zero(head: bytes) -> bool:
-    """Return whether one of the first rows in a text has feature 0."""
-    return any(token.startswith(b"0:") for row in _first_rows(head) for token in row)
+def _lack_labels(rows: list[list[bytes]]) -> bool:
+    """Return whether the first row begins with a query id, or with ascending features (else label:weight)."""
+    if not rows or rows[0][0].startswith(b"qid:"):
+        return bool(rows)
+    numbers = [[token.partition(b":")[0] for token in row] for row in rows if b":" in row[0]]
+    whole = b":" in rows[0][0] and all(number.isdigit() for row in numbers for number in row)
+    return whole and all(int(low) < int(high) for row in numbers for low, high in pairwise(row))
+
+
+def _base_in_comment(head: bytes) -> int | None:
+    """Return the number of the first feature by scikit-learn's comment before the first row, or None."""
+    comments = _HEAD.match(head)
+    match = _BASE.search(comments[0]) if comments else None
+    return None if match is None else int(match[1].lower() == b"one")
+
+
+def base_in(head: bytes) -> int | None:
+    """Return the number of the first feature by a comment or the first rows of a text, or None."""
+    number = _base_in_comment(head)
+    if number is None and any(token.startswith(b"0:") for row in _first_rows(head) for token in row):
+        return 0
+    return number
 
 
 SPEC = Format(

@@ -1,0 +1,103 @@
+"""Data frames and data sets as sources of rows for the doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from boostrank.core.errors import DataError, FileFormatError, ParameterError
+from boostrank.data import blocks as slots
+from boostrank.data.blocks import Block
+from boostrank.data.dataset import RankingDataset, as_dataset, is_lightgbms
+from boostrank.data.frames import as_frame
+from boostrank.data.options import FeatureSpace
+from boostrank.data.source import File, Source
+from boostrank.data.tables import arrow
+from boostrank.options import ReadOptions, declared
+
+_NAME = "<dataset>"
+
+
+class RowsFile(File):
+    """The rows of a data set in the place of a file."""
+
+    def __init__(self, data: RankingDataset) -> None:
+        super().__init__(_NAME, None)
+        self.data = data
+
+    def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Any]]:
+        """Yield functions that return blocks of whole queries, in order."""
+        queries, ptr = self.data.queries, self.data.queries.ptr
+        for first, last in queries.blocks(max(1, chunk_bytes // (4 * self.data.n_features + 1))):
+            yield partial(self._block, slice(first, last), slice(int(ptr[first]), int(ptr[last])))
+
+    def _block(self, queries: slice, rows: slice, _: Any) -> Block:
+        features, index = self.data.features[rows], self.data.queries
+        ids, dense = np.repeat(index.qid[queries], index.sizes[queries]), np.zeros((0, 0), np.float32)
+        if not sparse.issparse(features):
+            dense = np.array(features)
+        block = Block.of(self.data.labels[rows], dense, ids, np.arange(1, ids.size + 1))
+        if sparse.issparse(features):
+            ends = features.indptr[1:].astype(np.int64)
+            block.dense, block.sparse = None, (ends, features.indices, features.data)
+            block.counts[[slots.CELLS, slots.TOP_ID]] = features.nnz, features.shape[1] - 1
+        return block
+
+
+class DatasetSource(Source):
+    """Source of the rows of a `RankingDataset`, which are numbered from 1."""
+
+    unused = tuple(declared(ReadOptions))
+    by_row = blanks = has_qid = True
+
+    def open_file(self, data: Any, max_bytes: int | None) -> RowsFile:
+        """Return the rows, with the features of the training data if there are any."""
+        space = self.reading.space
+        try:
+            if space is not None:
+                how = {"whose": "the training data", "categories": space.categories}
+                data = data.with_features(space.feature_names, **how)
+        except DataError as error:
+            raise FileFormatError(str(error), file=_NAME) from None
+        self.data: RankingDataset = data
+        return RowsFile(data)
+
+    def parse(self, file: File, load: Callable[[Any], Any]) -> Block:
+        """Return a block of rows."""
+        block: Block = load(None)
+        return block
+
+    def numbered_names(self, base: int = 0) -> dict[int, str]:
+        """Return the feature names by column."""
+        return dict(enumerate(self.data.feature_names))
+
+    def space(self) -> FeatureSpace:
+        """Return the features of the data set."""
+        return self.data.feature_space
+
+
+def source_of(data: Any) -> Any:
+    """Return a data set, a frame as a buffer in Arrow's format, or any other source unchanged."""
+    if isinstance(data, list | tuple) and len(data) == 1:
+        data = data[0]
+    if isinstance(data, RankingDataset) or is_lightgbms(data):
+        return as_dataset(data)
+    frame = as_frame(data)
+    if frame is None:
+        if hasattr(data, "shape"):
+            words = "an array has no labels and queries"
+            raise ParameterError(f"{words}: pass RankingDataset.from_arrays(X, y, qid=...)")
+        return data
+    sink, pa = arrow().BufferOutputStream(), arrow()
+    try:
+        table = frame.to_arrow()
+    except pa.ArrowException as error:
+        words = " ".join(str(error).split())
+        raise DataError(f"the frame cannot be converted to Arrow: {words}") from None
+    with arrow(".ipc").new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()

@@ -1,0 +1,107 @@
+"""Documents of queries in JSON, or in mappings of the same form.
+
+{"q1": {"d1": 2}}                                                     ranx, pytrec_eval
+{"qid": "q1", "doc_id": "d1", "label": 2}                             rows
+{"query": "q1", "ratings": [{"docId": "d1", "rating": "2"}]}          OpenSearch's search relevance workbench
+{"id": "q1", "ratings": [{"_id": "d1", "rating": 2}]}                 _rank_eval of Elasticsearch and OpenSearch
+{"queries": [{"placeholders": {"$query": "q1"}}], "relevant_documents": {"d1": {"gain": 2}}}    RRE
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+from boostrank.core.errors import FileFormatError
+from boostrank.core.files import read_whole
+from boostrank.data.roles import plain_name
+from boostrank.data.text.files import lines_of
+from boostrank.records import from_json
+
+_LISTS = ("judgmentRatings", "ratings", "requests", "topics", "query_groups", "queries", "hits", "_source")
+Entry = tuple[Any, Any, Any]
+"""Query, document, and grade or score."""
+
+
+def json_of(path: str, head: bytes, *, once: bool = False) -> Iterator[tuple[int, Any]]:
+    """Yield the line number and value of each line in JSON lines, or 0 and a single value that spans several lines.
+
+    Args:
+        head: the first line.
+        once: whether to refuse repeated keys in an object.
+    """
+    try:
+        from_json(head)
+    except ValueError:
+        try:
+            yield 0, from_json(read_whole(path), once=once)
+            return
+        except ValueError as error:
+            raise FileFormatError(f"the file is neither JSON nor JSON lines: {error}", file=path) from None
+    for number, line in lines_of(path):
+        if line.strip():
+            try:
+                yield number, from_json(line, once=once)
+            except ValueError as error:
+                raise FileFormatError(f"the line is not JSON: {error}", file=path, line=number) from None
+
+
+def entries_of(
+    value: Any, queries: Sequence[str], documents: Sequence[str], numbers: Sequence[str], query: Any = None
+) -> Iterator[Entry]:
+    """Yield the entries in a JSON value, or raise LookupError, TypeError or AttributeError for other forms.
+
+    Args:
+        queries, documents, numbers: recognised keys of the query, document and number, in order of preference.
+        query: query of the enclosing object.
+    """
+    keys = queries, documents, numbers
+    if isinstance(value, list):
+        for entry in value:
+            yield from entries_of(entry, *keys, query)
+        return
+    if "relevant_documents" in value:
+        yield from _of_evaluator(value)
+        return
+    plain = {plain_name(str(key)): entry for key, entry in value.items()}
+    inner = [value[key] for key in _LISTS if isinstance(value.get(key), list | dict)]
+    names = ("id",) if inner else ()
+    query = next((plain[key] for key in (*queries, *names) if isinstance(plain.get(key), str | Real)), query)
+    document = next((plain[key] for key in documents if isinstance(plain.get(key), str | Real)), None)
+    if inner:
+        for entry in inner:
+            yield from entries_of(entry, *keys, query)
+    elif document is not None and query is not None:
+        yield query, document, plain[next((key for key in numbers if key in plain), numbers[0])]
+    elif any(key in plain for key in queries):
+        raise LookupError  # a row without a document, or columns instead of rows
+    else:
+        yield from _by_query(value, keys, query)
+
+
+def _by_query(value: Mapping[Any, Any], keys: Sequence[Sequence[str]], query: Any) -> Iterator[Entry]:
+    """Yield the entries of a mapping from queries to documents, or from documents to numbers."""
+    for name, entry in value.items():
+        if isinstance(entry, list) and query is None:
+            yield from entries_of(entry, keys[0], keys[1], keys[2], name)
+        elif isinstance(entry, Mapping) and query is None:
+            yield from _by_query(entry, keys, name)
+        elif query is not None and (entry is None or isinstance(entry, str | Real)):
+            yield query, name, entry
+        else:
+            raise TypeError(name)
+
+
+def _of_evaluator(group: Mapping[str, Any]) -> Iterator[Entry]:
+    """Yield the entries of a query group of RRE (Rated Ranking Evaluator), whose queries have the same documents."""
+    holders = [entry.get("placeholders", {}) for entry in group["queries"]]
+    queries = [entry.get("$query") or " ".join(map(str, entry.values())) for entry in holders]
+    rated = group["relevant_documents"]
+    for query in queries:
+        for documents in rated if isinstance(rated, list) else [rated]:
+            for key, entry in documents.items():
+                if isinstance(entry, list):  # documents by gain
+                    yield from ((query, name, key) for name in entry)
+                else:
+                    yield query, key, entry["gain"] if isinstance(entry, Mapping) else entry

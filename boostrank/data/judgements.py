@@ -1,0 +1,350 @@
+"""Values of documents by query, such as judgements, qrels and runs, in files of any form, data frames and mappings.
+
+| form | lines, columns or keys |
+|---|---|
+| TREC qrels, MS MARCO | `query 0 document grade`, or `query document grade` |
+| TREC run | `query Q0 document rank score tag` |
+| MS MARCO run | `query document rank` |
+| RankLib, Quepid | `4 qid:1 # 7555`, with `# qid:1: red shoe` |
+| tables (BEIR, ranx, PyTerrier, Quepid), frames | columns with the names in `NAMES` |
+| JSON, JSON lines, mappings | see `boostrank.data.json_judgements` |
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError, warn_user
+from boostrank.core.text import NUMBER, count_of, no_number, number_in
+from boostrank.data.blocks import Fault
+from boostrank.data.columns import column_of
+from boostrank.data.json_judgements import entries_of, json_of
+from boostrank.data.options import name_in, words_in
+from boostrank.data.roles import DEFAULTS
+from boostrank.data.source import Reading, format_of
+from boostrank.data.tables import Batch, batches, header_of
+from boostrank.data.text.files import lines_of, shown
+
+NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "qid": (*DEFAULTS["qid"], ("q_id", "queryid", "topic", "topic_id")),
+    "id": (*DEFAULTS["id"], ("corpus_id", "pid", "passage_id", "asin"), ("id",), ("_id",)),
+    "label": (*DEFAULTS["label"], ("rel", "judgement", "judgment", "gain"), ("score",)),
+    "score": (("score",), ("_score",)),
+    "rank": (("rank",),),
+}
+"""Recognised names of columns, as in `boostrank.data.roles.DEFAULTS`."""
+
+_FORMS: Mapping[str, Mapping[int, Callable[[list[str]], Any]]] = {
+    "grade": {4: itemgetter(0, 2, 3), 3: itemgetter(0, 1, 2), 2: lambda pair: (*pair, "1")},
+    "score": {6: itemgetter(0, 2, 4), 3: itemgetter(0, 1, 2)},
+}
+_OF_RANKS, _OF_PAIRS = 3, 2  # columns of a run without scores, and of judgements without grades
+_WORDS = {
+    "grade": "`query 0 document grade` (TREC), `query document grade`, `query document`, or `grade qid:ID # document`",
+    "score": "`query Q0 document rank score tag` (TREC), or `query document rank` (MS MARCO)",
+}
+_MISSING = re.compile(r"([+-]?nan|<NA>|None)?", re.IGNORECASE)
+_LARGEST = 2**31
+
+
+class Values(dict[str, dict[str, float]]):
+    """Score or grade of each document, by query and document."""
+
+
+@dataclass
+class DocumentRows:
+    """Rows of documents, which a file, a frame or a mapping lists by query.
+
+    Args:
+        qids, names, lines: query id, document name and line (or row) of each row.
+        values: grades, or scores in a run, with NaN for rows without one.
+        table: other columns.
+        columns: names of the columns `qid`, `id` and of the values in a table.
+        negative: rows of TREC qrels with a negative grade.
+        words: query text by query id.
+        problems: see `boostrank.data.join.Joined`.
+    """
+
+    file: str
+    what: str = "grade"
+    columns: Mapping[str, str] = field(default_factory=dict)
+    qids: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    values: Any = field(default_factory=lambda: array("d"))
+    table: Any = None
+    by_row: bool = False
+    negative: list[int] = field(default_factory=list)
+    words: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def add(self, qid: str, name: str, line: int) -> None:
+        """Append a row without a value."""
+        self.qids.append(qid)
+        self.names.append(name)
+        self.lines.append(line)
+
+    def add_value(self, qid: Any, name: Any, word: Any, line: int, *, missing: bool = True) -> None:
+        """Append a row with the number in a word, which may be missing."""
+        self.add(as_name(qid), as_name(name), line)
+        text = str(word).strip()
+        text = {"true": "1", "false": "0"}.get(text.lower(), text)
+        value = number_in(text)
+        if value != value and not (missing and _MISSING.fullmatch(text)):
+            words = no_number(text, "write a number, or leave the row out")
+            raise self.refuse(-1, f"the {self.what} of {self.phrase(-1)}, {words}")
+        self.values.append(value)
+        if not self.qids[-1].strip() or not self.names[-1].strip():
+            raise self.refuse(-1, "the query or the document has no name; write both")
+
+    def add_names(self, batch: Batch, *, required: bool = False) -> None:
+        """Append the names in a table, without values."""
+        self.by_row = batch.by_row
+        for role, names in (("qid", self.qids), ("id", self.names)):
+            if role in self.columns:
+                names += batch.names(batch.columns.header.index(self.columns[role])).tolist()
+                if required and "" in names[len(self.lines) :]:
+                    row = names.index("", len(self.lines)) - len(self.lines)
+                    raise batch.refuse(row, f"column {self.columns[role]!r} is empty")
+        self.lines += (batch.lines + batch.first).tolist()
+
+    def take(self, rows: Sequence[int]) -> None:
+        """Keep some of the rows."""
+        self.qids, self.names, self.lines = ([each[i] for i in rows] for each in (self.qids, self.names, self.lines))
+
+    def phrase(self, row: int) -> str:
+        """Return the document of a row, for messages."""
+        return f"document {self.names[row]!r} of query {self.qids[row]!r}"
+
+    def refuse(self, row: int, reason: str) -> FileFormatError:
+        """Return the error about a row, which is counted from 0."""
+        return Fault(self.lines[row], reason).error(self.file, 0, by_row=self.by_row)
+
+
+def place_of(parts: Sequence[DocumentRows], *row: int) -> str:
+    """Format a row as `FILE:line: document '7555' of query 'red shoe'`, or as "" if there is no row."""
+    for i in row:
+        for rows in parts:
+            if i < len(rows.qids):
+                return str(rows.refuse(i, rows.phrase(i)))
+            i -= len(rows.qids)
+    return ""
+
+
+def values_by_query(source: Any, *, run: bool = False) -> Values:
+    """Return the grade (or the score in a run) of each document by query. Documents without a grade are left out.
+
+    Args:
+        source: a path, a data frame, or a mapping such as {"q1": {"d1": 2}}.
+
+    Raises:
+        FileFormatError: the source cannot be read, or lists a document twice. The message has the line.
+    """
+    if isinstance(source, Values):
+        return source
+    rows, values = read_rows(source, run=run), Values()
+    for row, (qid, name, value) in enumerate(zip(rows.qids, rows.names, rows.values.tolist(), strict=True)):
+        of_query = values.setdefault(qid, {})
+        if name in of_query:
+            raise rows.refuse(row, f"{rows.phrase(row)} is listed twice; keep one of the lines")
+        of_query[name] = value
+    missing = np.flatnonzero(np.isnan(rows.values))
+    for row in missing.tolist():
+        del values[rows.qids[row]][rows.names[row]]
+    if missing.size:
+        words = f"{count_of(missing.size, 'document')} without a {rows.what} left out"
+        warn_user(f"{words}; first: {place_of([rows], int(missing[0]))}", DataWarning)
+    return values
+
+
+def read_rows(
+    source: Any, roles: Mapping[str, str] | None = None, *, run: bool = False, missing_tokens: Sequence[str] = ()
+) -> DocumentRows:
+    """Read judgements, or a run, in any form.
+
+    Args:
+        source: see `values_by_query`.
+        roles: names of the columns `label`, `qid` and `id` in tables.
+        missing_tokens: words for a missing value in tables.
+
+    Raises:
+        FileFormatError: the source cannot be read, or a score is missing. The message has the line.
+    """
+    kind, what = ("run", "score") if run else ("judgements", "grade")
+    if not isinstance(source, str | os.PathLike):
+        rows = DocumentRows(f"the {kind}", what)
+        _add_object(rows, source)
+    else:
+        rows = DocumentRows(os.fspath(source), what)
+        spec, first = format_of(source), b""
+        if not spec.begins:  # text
+            first = next((line for _, line in lines_of(rows.file) if line.strip() and not line.startswith(b"#")), b"")
+        if first.lstrip()[:1] in (b"{", b"["):
+            _add_json(rows, json_of(rows.file, first, once=True))
+        elif spec.begins or (spec.is_table and not _is_list(first, rows.what)):
+            _add_table(rows, roles or {}, missing_tokens)
+        else:
+            _add_list(rows)
+    rows.values = np.array(rows.values, np.float64)
+    if not rows.qids:
+        raise FileFormatError(f"there are no {kind}", file=rows.file)
+    if run and np.isnan(rows.values).any():
+        row = int(np.argmax(np.isnan(rows.values)))
+        raise rows.refuse(row, f"the score of {rows.phrase(row)} is missing; write it, or leave the row out")
+    return rows
+
+
+# Lists ---------------------------------------------------------------------------------------------------------------
+
+
+def _cells(line: bytes) -> list[str]:
+    """Split a line at tabs, or else at blanks."""
+    text = line.decode("utf-8", "backslashreplace")
+    cells = [cell.strip() for cell in text.split("\t")] if "\t" in text else []
+    return cells if len(cells) > 2 and all(cells) else text.split()
+
+
+def _is_list(line: bytes, what: str) -> bool:
+    """Return whether the first line of what could be a table has values instead of names."""
+    cells = _cells(line)
+    form = _FORMS[what].get(len(cells))
+    if len(cells) == _OF_PAIRS and b"," not in line and form is not None:
+        return recognised("qid", cells) is None
+    numeric = len(cells) > _OF_PAIRS and form is not None and bool(NUMBER.fullmatch(form(cells)[2]))
+    return numeric or bool(re.match(rb"\S+[ \t]+(qid:|[Qq]?0[ \t])", line))
+
+
+def _add_list(rows: DocumentRows) -> None:
+    """Add the rows of a text without names of columns."""
+    width, forms = 0, _FORMS[rows.what]
+    for number, line in lines_of(rows.file):
+        if line.startswith(b"#"):
+            rows.words |= words_in(line)
+        if line.startswith(b"#") or not line.strip():
+            continue
+        cells = _cells(line)
+        if len(cells) > 1 and cells[1].startswith("qid:") and rows.what == "grade":
+            qid, name, word = cells[1][4:], name_in(line.partition(b"#")[2]), cells[0]
+        else:
+            width = width or len(cells)
+            if len(cells) != width or width not in forms:
+                words = f"{shown(line)} must be {_WORDS[rows.what]}, or a table that names its columns"
+                raise FileFormatError(words, file=rows.file, line=number)
+            qid, name, word = forms[width](cells)
+        rows.add_value(qid, name, word, number, missing=False)
+        if rows.what == "score" and width == _OF_RANKS:
+            if not rows.values[-1] >= 0.0 or rows.values[-1] % 1.0:
+                words = f"the rank {word!r} is not a whole number; a run with scores has the form {_WORDS['score']}"
+                raise FileFormatError(words, file=rows.file, line=number)
+            rows.values[-1] *= -1.0
+        elif width and -_LARGEST <= rows.values[-1] < 0.0:
+            rows.negative.append(len(rows.values) - 1)
+    if width == _OF_PAIRS:
+        warn_user(f"{rows.file}: the pairs of a query and a document have no grades: each counts as 1", DataWarning)
+
+
+# JSON, mappings and frames -------------------------------------------------------------------------------------------
+
+
+def _add_json(rows: DocumentRows, entries: Iterable[tuple[int, Any]]) -> None:
+    """Add JSON values with their lines, where 0 is a value whose entries are counted."""
+    roles = [tuple(chain(*NAMES[role])) for role in ("qid", "id", rows.what if rows.what == "score" else "label")]
+    for line, value in entries:
+        rows.by_row = not line
+        try:
+            for qid, name, word in entries_of(value, *roles):
+                rows.add_value(qid, name, word, line or len(rows.qids) + 1)
+        except (LookupError, TypeError, AttributeError):
+            words = (
+                'the JSON has no documents by query: write {"query": {"document": number}}, or rows with the keys '
+                f"{', '.join(names[0] for names in roles)}"
+            )
+            raise FileFormatError(words, file=rows.file, line=line) from None
+
+
+def _add_object(rows: DocumentRows, source: Any) -> None:
+    """Add the rows of a data frame or a mapping."""
+    from boostrank.data.frames import as_frame, names_of, values_of
+
+    frame = as_frame(source)
+    if frame is None:
+        if not isinstance(source, Mapping | list):
+            raise ParameterError(f"{rows.file}: expected a path, a frame or a mapping, but got {type(source).__name__}")
+        _add_json(rows, [(0, source)])
+        return
+    header = names_of(frame)
+    sign = choose(rows, header, {})
+    rows.by_row = True
+    columns = [values_of(frame, header.index(name)).tolist() for name in rows.columns.values()]
+    for number, (qid, name, value) in enumerate(zip(*columns, strict=True), 1):
+        rows.add_value(qid, name, value, number)
+    rows.values = sign * np.array(rows.values)
+
+
+def as_name(value: Any) -> str:
+    """Return a query id or a document name as text, which is empty if it is missing."""
+    if isinstance(value, str):
+        return value
+    if value is None or value != value:
+        return ""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+# Tables --------------------------------------------------------------------------------------------------------------
+
+
+def recognised(role: str, header: Sequence[str]) -> str | None:
+    """Return the column with a role by its name in `NAMES`, or None if there is none, or several."""
+    try:
+        return column_of(role, header, Reading(), NAMES)
+    except DataError:
+        return None
+
+
+def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], *, valued: bool = True) -> int:
+    """Choose the columns `qid` and `id` of a table, and that of the values, and return the sign of the values.
+
+    Args:
+        roles: names of columns that the user gives. Other tables may have them.
+    """
+    there = {role: name for role, name in roles.items() if name in header}
+    options = Reading(label=there.get("label"), qid=there.get("qid"), id=there.get("id"))
+    columns: dict[str, str] = {}
+    for role in ("qid", "id", *({"grade": ["label"], "score": ["score", "rank"]}[rows.what] if valued else ())):
+        try:
+            name = column_of(role, header, options, NAMES)
+        except DataError as error:
+            raise FileFormatError(str(error), file=rows.file) from None
+        if name is None and role != "score":
+            usual = repr(roles[role]) if role in roles else " or ".join(chain(*NAMES[role]))
+            mend = f"name it in the first line, or pass its name to data join, --{role} COLUMN"
+            raise FileFormatError(f"no column is called {usual}; {mend}", file=rows.file)
+        if name is not None:
+            columns[role] = name
+        if role == "score" and name is not None:
+            break
+    rows.columns = columns
+    return -1 if "rank" in columns else 1
+
+
+def _add_table(rows: DocumentRows, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> None:
+    """Add the rows of a table with names of columns."""
+    header = header_of(rows.file)
+    sign = choose(rows, header, roles)
+    for batch in batches(rows.file, texts=tuple(rows.columns.values()), missing_tokens=missing_tokens):
+        rows.by_row = batch.by_row
+        *roles_of_names, value = rows.columns
+        words = batch.text(rows.columns[value]).to_pylist()
+        names = (batch.names(header.index(rows.columns[role])).tolist() for role in roles_of_names)
+        for qid, name, word, line in zip(*names, words, (batch.lines + batch.first).tolist(), strict=True):
+            rows.add_value(qid, name, word, line)
+    rows.values = sign * np.array(rows.values)

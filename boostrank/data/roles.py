@@ -1,0 +1,69 @@
+"""Usual names of table columns: labels, query ids, documents, and the index of pandas frames."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain, takewhile
+from typing import Any
+
+from boostrank.core.errors import DataError, DataWarning, warn_user
+from boostrank.records import from_json
+
+# Default column names by role, in order of preference. If there is a label, a rating column is a feature.
+DEFAULTS = {
+    "label": (("label", "relevance"), ("grade",), ("rating",)),
+    "qid": (("qid", "query_id"), ("query",)),
+    "weight": (),
+    "id": (("doc_id", "docid", "document_id", "docno", "doc", "document"), ("product_id", "sku", "item_id")),
+}
+INDEX_OF_CSV = "Unnamed: 0"  # pandas' name for a nameless first column of a CSV file, an index
+_INDEX = re.compile(rf"__index_level_\d+__|{INDEX_OF_CSV}(\.\d+)?")
+# Index columns, including those that pandas' `reset_index` inserts first; in other positions they are features.
+_RESET_INDEX = re.compile(rf"{_INDEX.pattern}|index|level_\d+")
+
+
+def usual_column(
+    role: str,
+    names: Sequence[str],
+    taken: Collection[str] = (),
+    defaults: Mapping[str, tuple[tuple[str, ...], ...]] = DEFAULTS,
+) -> str | None:
+    """Return the column with a usual name for a role, or None. Several labels or ids raise `DataError`."""
+    free = [name for name in names if name not in taken]
+    columns = next(filter(None, ([name for name in free if plain_name(name) in tier] for tier in defaults[role])), [])
+    if len(columns) > 1 and role != "id":
+        words = f"the columns {' and '.join(map(repr, columns))} are candidates"
+        raise DataError(f"{words}; choose one with --{role}, or drop the other")
+    return columns[0] if columns else None
+
+
+def say_query_columns(features: Sequence[str]) -> None:
+    """Warn about features whose names are usual for query ids."""
+    for name in features:
+        if plain_name(name) in chain(*DEFAULTS["qid"]):
+            words = f"{name!r} is used as a feature; drop the column if it contains query ids"
+            warn_user(words, DataWarning)
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a column in the spelling of `DEFAULTS`: `Query ID` is `query_id`."""
+    return re.sub(r"[\s-]+", "_", name.lower())
+
+
+def index_columns(names: Sequence[str], metadata: Mapping[bytes, bytes] | None = None) -> list[str]:
+    """Return the columns with the index of a pandas frame, by name or by an Arrow schema's metadata."""
+    noted = map(str, pandas_metadata(metadata).get("index_columns", ()))
+    first = {*takewhile(_RESET_INDEX.fullmatch, names), *noted}
+    return [name for name in names if name in first or _INDEX.fullmatch(name)]
+
+
+def pandas_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
+    """Return what pandas noted in the metadata of an Arrow schema, or {} if it cannot be read."""
+    try:
+        noted = from_json((metadata or {}).get(b"pandas", b"{}"))
+    except ValueError:
+        return {}
+    keys = ("columns", "index_columns")
+    usable = isinstance(noted, dict) and all(isinstance(noted.get(key, []), list) for key in keys)
+    return noted if usable else {}
