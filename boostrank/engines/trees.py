@@ -157,8 +157,14 @@ class ModelFormat(Protocol):
         """Return the value of each leaf of each grown tree, indexed as the leaves that `Booster.predict` returns."""
         raise ModelError(f"models of {self.name} have no leaves")
 
-    def with_leaves(self, model: Any, values: Sequence[Float64Array], start: Mapping[int, Curve]) -> bytes:
-        """Return a parsed model with other leaf values, as `leaf_values` returns them, and another linear start."""
+    def with_leaves(
+        self, model: Any, values: Sequence[Float64Array], start: Mapping[int, Curve] | None = None
+    ) -> bytes:
+        """Return a parsed model with other leaf values, as `leaf_values` returns them.
+
+        Args:
+            start: the linear start of the result; None keeps that of the model.
+        """
         raise ModelError(f"models of {self.name} have no leaves")
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:

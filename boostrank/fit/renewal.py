@@ -12,18 +12,26 @@ whose second step is applied to more rows than its first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
+from boostrank.core.errors import DataError, ModelError, ParameterError
+from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset, takes_dataset
+from boostrank.engines import get_backend
 from boostrank.engines.base import LEAVES, Backend, Wanted
 from boostrank.fit.plan import Plan
 from boostrank.fit.run import PreparedTraining, prepare_training
-from boostrank.model.ranking_model import RankingModel
+from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.objective.bound import BoundObjective
+from boostrank.objective.mixture import objective_from_dict
+from boostrank.records import ModelInfo
 
 _ROWS = 1 << 16  # rows whose leaves are found together
 _CHANGES_LEAVES = ("lambda_l1", "reg_alpha", "max_delta_step", "path_smooth", "linear_tree", "monotone_constraints")
@@ -55,12 +63,115 @@ def renew_leaves(model: RankingModel, plan: Plan) -> RankingModel:
     scores = np.zeros(data.n_documents) if start is None else start.scores.copy()
     objective = training.objective.bind(data.labels, data.queries)
     named = engine.params.named(training.given.engine)
-    renewed = _values_tree_by_tree(objective, scores, leaves, values, named)
+    renewed = _renew_trees(objective, scores, leaves, values, named)
     # The model keeps its splits, and starts from the regression on all rows.
     body = engine.format.with_leaves(parsed, renewed, {} if start is None else start.start.curves)
     categories = {data.feature_names.index(name): column for name, column in plan.train_set.categories.items()}
     booster = engine.load(body).finished(categories)
     return model.altered(booster=booster, info=model.info | {"renewed_on": len(data.queries)})
+
+
+@takes_dataset
+def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int | None = None) -> RankingModel:
+    """Return a model with the same splits whose leaves are computed from other data.
+
+    New judgements or new documents change what a leaf should say long before they change where trees split. A refit
+    costs one pass over the rows a tree, exports as before, and needs no validation set.
+
+    Args:
+        model: a model of boostrank with its record, or the path of its file: one training, or an average.
+        data: N labelled documents with the model's features.
+        keep: share of its old value that each leaf keeps, from 0 to 1.
+        threads: number of threads; None for every available core. The result does not depend on it.
+
+    Returns:
+        The refitted model, without calibration. Its linear start stays, and leaves that no row reaches keep their value.
+
+    Raises:
+        ModelError: if the objective is not recorded or not boostrank's, or leaves follow another rule.
+        DataError: if the features differ, or no query has documents of different gain.
+        ParameterError: if `keep` is not between 0 and 1.
+
+    Example:
+        >>> import boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> january, february = (make_ranking_data(queries=40, seed=seed).dataset for seed in (1, 2))
+        >>> model = boostrank.train({"objective": "xe-ndcg", "verbosity": -1}, january, num_boost_round=5)
+        >>> boostrank.refit(model, february, keep=0.5).num_trees() == model.num_trees()
+        True
+    """
+    if not 0.0 <= keep <= 1.0:
+        raise ParameterError(f"keep={keep!r} must be between 0 and 1")
+    model, threads = as_model(model), resolve_threads(threads)
+    engine = get_backend(model.backend)
+    parts = list(_parts_of(model.info, engine))
+    parsed = engine.format.parse(model.to_bytes())
+    values = engine.format.leaf_values(parsed)
+    if sum(part.rounds for part in parts) != len(values):
+        raise ModelError(f"the record counts {sum(part.rounds for part in parts)} trees, but the file has {len(values)}")
+    if model.info.gain is not None and data.gain != model.info.gain:
+        raise DataError(f"the model learnt the gain {model.info.gain!r}: read the data with it (--gain)")
+    # What is left of the scores without the grown trees is the linear start, which the parts that began with it share.
+    leaves = _find_leaves(model, model._features(data, threads), len(values), threads)
+    start = model._booster.predict(model._features(data, threads), Wanted(rounds=model.best_iteration, threads=threads))
+    for leaf, old in zip(leaves, values, strict=True):
+        start -= old[leaf]
+    begun = sum(part.weight for part in parts if part.starts) or 1.0
+    renewed: list[Float64Array] = []
+    for part in parts:
+        trees = slice(len(renewed), len(renewed) + part.rounds)
+        scores = start / begun if part.starts else np.zeros(data.n_documents)
+        objective = part.objective.bind(data.labels, data.queries)
+        unweighted = [old / part.weight for old in values[trees]]
+        new = _renew_trees(objective, scores, leaves[trees], unweighted, part.params, keep)
+        renewed += [value * part.weight for value in new]
+    booster = engine.load(engine.format.with_leaves(parsed, renewed)).finished({})
+    info = structs.replace(model.info, renewed_on=len(data.queries), calibration=None)
+    return model.altered(booster=booster, best_rounds=0, info=info, evals_result={}, summary=None)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One training of a model.
+
+    Args:
+        rounds: number of its trees.
+        weight: factor of its scores in the model.
+        objective: what it optimised, with the length of its schedules.
+        params: engine parameters under their main names.
+        starts: whether it began with a linear start.
+    """
+
+    rounds: int
+    weight: float
+    objective: Any
+    params: Mapping[str, Any]
+    starts: bool
+
+
+def _parts_of(info: ModelInfo, engine: Backend) -> Iterator[_Part]:
+    """Yield the trainings of a model in the order of its trees."""
+    alone = {"objective": info.objective, "params": info.parameters, "training": info.training, "starts": True}
+    for part in info.averaged or [alone]:
+        described, params = part.get("objective"), engine.params.named(part.get("params") or {})
+        if not described or "averaged" in part:
+            raise ModelError("the model has no record of one objective for each of its parts: train it again instead")
+        reason = _other_rule(engine, params)
+        if reason:
+            raise ModelError(f"its leaves cannot be refitted: {reason}")
+        try:
+            objective = objective_from_dict(described)
+        except ParameterError as error:
+            raise ModelError(f"its leaves cannot be refitted: {error}") from error
+        training = part["training"] or {}
+        rounds = (training.get("rounds") or 0) + (training.get("rounds_before") or 0)
+        yield _Part(
+            rounds=part.get("rounds") or rounds,
+            weight=float(part.get("weight", 1.0 / len(info.averaged or [alone]))),
+            objective=objective.over(rounds),
+            params=params,
+            starts=part["starts"],
+        )
 
 
 def unrenewable(engine: Backend, training: PreparedTraining) -> str:
@@ -91,12 +202,13 @@ def _find_leaves(model: RankingModel, features: Any, trees: int, threads: int) -
     return leaves
 
 
-def _values_tree_by_tree(
+def _renew_trees(
     objective: BoundObjective,
     scores: Float64Array,
     leaves: npt.NDArray[np.uint16],
     values: list[Float64Array],
     params: Mapping[str, Any],
+    keep: float = 0.0,
 ) -> list[Float64Array]:
     """Return new values of the leaves of each tree. Leaves without a row keep theirs. `scores` are overwritten."""
     rate = float(params.get("learning_rate", 0.1))
@@ -107,6 +219,7 @@ def _values_tree_by_tree(
         slope = np.bincount(leaf, gradient.grad, old.size)
         curvature = np.bincount(leaf, gradient.hess, old.size) + penalty
         value = np.divide(-rate * slope, curvature, out=old.copy(), where=curvature > penalty)
+        value += keep * (old - value)
         scores += value[leaf]
         renewed.append(value)
     return renewed

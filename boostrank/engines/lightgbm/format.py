@@ -166,9 +166,14 @@ class LightGBMFormat(ModelFormat):
         ends = np.cumsum([tree.leaves for tree in model.trees])
         return np.split(model.leaf_value, ends[:-1])[model.start_trees :]
 
-    def with_leaves(self, model: LightGBMText, values: Sequence[Float64Array], start: Mapping[int, Curve]) -> bytes:
-        texts = [tree.encode() for tree in write_start(start)]
-        for tree, leaves in zip(model.trees[model.start_trees :], values, strict=True):
+    def with_leaves(
+        self, model: LightGBMText, values: Sequence[Float64Array], start: Mapping[int, Curve] | None = None
+    ) -> bytes:
+        first, grown = model.trees[: model.start_trees], model.trees[model.start_trees :]
+        texts = [tree.to_bytes() for tree in first]
+        if start is not None:
+            texts = [tree.encode() for tree in write_start(start)]
+        for tree, leaves in zip(grown, values, strict=True):
             fields = {**tree.fields, b"leaf_value": b" ".join(b"%.17g" % leaf for leaf in leaves.tolist())}
             texts.append(replace(tree, number=len(texts), fields=fields).to_bytes())
         return joined(model.head, texts, model.tail)
