@@ -579,6 +579,11 @@ class TrainCommand(
         "Resume from the checkpoint if it exists. The result is byte-identical to an uninterrupted run.",
         group="Checkpoints",
     )
+    resume_or_restart: bool = option(
+        "For jobs that cron repeats: resume if the checkpoint is of this very training; otherwise (other data, options "
+        "or versions, a damaged file) start over, with a line that says why.",
+        group="Checkpoints",
+    )
     route: str = option(
         "Where to hold features: as floats in memory, as bins in memory, or as bins on disk (external, XGBoost only). "
         "auto: the first that fits, with at most half of the free memory for floats.",
@@ -598,7 +603,8 @@ class TrainCommand(
         "(ranks started by torchrun, MPI, Slurm or Kubernetes), dask:tcp://HOST:PORT, dask:FILE, spark:2, ray:2.",
         parse=("WORKERS", parse_workers),
         group=MemoryOptions.GROUP,
-        conflicts="route cache memory_limit log folds checkpoint resume clicks feature_names max_trees",
+        conflicts="route cache memory_limit log folds checkpoint resume resume_or_restart clicks feature_names "
+        "max_trees",
     )
     worker_timeout: float = option(
         "Stop with exit status 4 if a worker does not answer for this long.",

@@ -55,6 +55,7 @@ _MAKERS: dict[str, Callable[[Any], Any]] = {
     "within_query": lambda fields: WithinQuery(**fields),
 }
 """Functions that restore objects from JSON data."""
+_LONGEST_LINE = 1 << 20
 
 
 def __dir__() -> list[str]:
@@ -111,14 +112,27 @@ class _Callback:
         self.record = jsonable(record, other=_as_json)
 
 
+def _torn_line(file: Any, size: int) -> bytes:
+    """Return what follows the last line feed of a file, or one byte of it if that is complete JSON."""
+    file.seek(max(0, size - 1))
+    if not size or file.read(1) == b"\n":
+        return b""
+    file.seek(max(0, size - _LONGEST_LINE))
+    rest = bytes(file.read(_LONGEST_LINE).rpartition(b"\n")[2])
+    try:
+        json.loads(rest)
+    except ValueError:
+        return rest
+    return rest[-1:]
+
+
 class JsonLines(_Callback):
     """A callback that appends each round to a file of JSON lines. Consecutive trainings may share the file.
 
     A training starts with `{"event": "begin", "time", "first_round", "last_round", "params"}`. Each round is
     `{"round", "time", "metrics": {data set: {metric: value}}}`, with `time` in seconds since 1970. Lines are written
-    immediately, so the file of a killed process contains all completed rounds. A line truncated by a full disk is
-    removed, or else ended by a newline at the next write. A resumed training repeats the rounds since its checkpoint,
-    so the later lines are the valid ones.
+    immediately, so the file of a killed process contains all completed rounds. A resumed training logs only the rounds
+    that the file lacks, after a line "begin" with the first of them. A truncated last line is removed.
 
     Args:
         path: path of the file, which is created if it does not exist.
@@ -129,10 +143,26 @@ class JsonLines(_Callback):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        self._begun = self._written = self._broken = False
+        self._begun = self._written = self._broken = self._resumed = False
+        self._logged: dict[int, Any] | None = None
+
+    def begins(self, info: Any) -> None:
+        """Prepare for a training, whose first round may follow a checkpoint."""
+        self._begun, self._logged = False, None
 
     def __call__(self, env: Any) -> None:
-        if not self._begun or env.iteration == env.begin_iteration:
+        metrics: dict[str, dict[str, float]] = {}
+        for result in env.evaluation_result_list or []:
+            metrics.setdefault(result[0], {})[result[1]] = float(result[2])
+        record = jsonable({"round": env.iteration + 1, "time": time.time(), "metrics": metrics})
+        # Skip the rounds that an interrupted training logged after its last checkpoint.
+        first = env.iteration == env.begin_iteration
+        if first or self._logged is None:
+            self._begun, self._resumed = False, self._resumed or not first
+            self._logged = self._interrupted(record, last=first) if self._resumed else {}
+        if self._logged.get(record["round"]) == record["metrics"]:
+            return
+        if not self._begun:
             self._begun = True
             self._append(
                 {
@@ -143,10 +173,30 @@ class JsonLines(_Callback):
                     "params": {**env.params, **getattr(self, "params", {})},
                 }
             )
-        metrics: dict[str, dict[str, float]] = {}
-        for result in env.evaluation_result_list or []:
-            metrics.setdefault(result[0], {})[result[1]] = float(result[2])
-        self._append({"round": env.iteration + 1, "time": time.time(), "metrics": metrics})
+        self._append(record)
+
+    def _interrupted(self, record: dict[str, Any], *, last: bool) -> dict[int, Any]:
+        """Return the metrics by round of the last logged training, or of the last one that has the round in `record`.
+
+        Return no rounds if that round is not logged.
+        """
+        trainings: list[dict[int, Any]] = [{}]
+        with contextlib.suppress(OSError), open(self.path, "rb") as file:
+            for line in file:
+                with contextlib.suppress(ValueError, TypeError, AttributeError):  # not a line of ours
+                    logged = json.loads(line)
+                    if logged.get("event") == "begin":
+                        before = logged["first_round"] - 1
+                        goes_on = [
+                            {},
+                            *(rounds for rounds in trainings if before in rounds and before + 1 not in rounds),
+                        ]
+                        trainings.append(goes_on[-1])
+                    elif "round" in logged:
+                        trainings[-1][logged["round"]] = logged["metrics"]
+        number, metrics = record["round"], record["metrics"]
+        searched = trainings[-1:] if last else reversed(trainings)
+        return next((rounds for rounds in searched if rounds.get(number) == metrics), {})
 
     def _append(self, record: dict[str, Any]) -> None:
         if self._broken:
@@ -156,7 +206,10 @@ class JsonLines(_Callback):
         try:
             with open(self.path, "ab+", buffering=0) as file:
                 size = os.fstat(file.fileno()).st_size
-                if size and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":
+                torn = _torn_line(file, size)
+                if torn.startswith((b"{", b"\0")):
+                    size = file.truncate(size - len(torn))
+                elif torn:
                     line = b"\n" + line
                 try:
                     write_all(file.fileno(), line)

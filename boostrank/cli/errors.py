@@ -28,6 +28,7 @@ from boostrank.options import FileOptions, TrainOptions, declared
 
 DONE, GATE_SHUT, BAD_INPUT, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 _ARGUMENT = re.compile(r"\b([a-z]\w*)='([^']*)'(?! must\b| is\b)")
+_UNMAPPED = re.compile("failed to map segment|[Cc]annot allocate memory|Could not find/load shared object")
 _SHOW_CURSOR = "\x1b[?25h"
 _running = {"status": DONE, "debug": False}
 """The exit status of the running command, and whether --debug was given."""
@@ -45,11 +46,13 @@ def show_tracebacks(debug: bool) -> None:
 
 def run_reporting_errors(work: Callable[[], Any]) -> int:
     """Run a command and return its exit status. Print an error as one line on standard error."""
+    output = sys.stdout
     status = _status_of(work)
+    sys.stdout = output  # at a closed pipe, click replaces it by a wrapper that hides the error
     try:
-        sys.stdout.flush()
+        output.flush()
     except Exception:  # the error was already reported, so keep the interpreter from flushing again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
     return status
 
 
@@ -93,6 +96,8 @@ def _words(error: Exception) -> str:
             return _as_options(str(error))
         case MemoryError():
             return f"out of memory{f': {error}' if str(error) else ''}"
+        case ImportError() | OSError() if _UNMAPPED.search(str(error)) and machine.limited_memory():
+            return "out of memory while libraries were loaded: raise the limit (ulimit -v) to 2 GB or more"
         case OSError():
             return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
     # Keep the first line: XGBoost adds a timestamp and a C++ stack trace.

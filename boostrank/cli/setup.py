@@ -30,7 +30,7 @@ def compile_all(own: Compile) -> int | None:
     the cache. NUMBA_CACHE_DIR sets the directory. The command trains on a small generated data set.
     """
     from boostrank.core.errors import TrainingError
-    from boostrank.kernels.jit import cache_directory
+    from boostrank.kernels.jit import cache_directory, write_fault
     from boostrank.objectives import OBJECTIVES
 
     for name in own.objectives:
@@ -38,6 +38,8 @@ def compile_all(own: Compile) -> int | None:
     started, directory = time.monotonic(), cache_directory()
     if directory is None:
         return FAILED
+    if write_fault(directory):
+        raise TrainingError(f"{directory}: cannot be written: {write_fault(directory)}")
     from boostrank.data import blocks
     from boostrank.data.text import parser
 

@@ -75,7 +75,8 @@ def train(own: TrainCommand, options: TrainOptions, reading: FileOptions) -> int
     with reserved(own.model), checkpoint.reserved() if checkpoint else contextlib.nullcontext():
         if checkpoint and checkpoint.exists and not checkpoint.resume:
             raise InputError(
-                f"{checkpoint.path}: the file contains an unfinished training; continue it with --resume, or remove it"
+                f"{checkpoint.path}: the file contains an unfinished training; continue it with --resume, or use "
+                "--resume-or-restart in jobs whose data change, or remove it"
             )
         return _run(own, replace(options, checkpoint=checkpoint), reading, columns)
 
@@ -245,23 +246,22 @@ def _on_cluster(
                 **{name: value for name, value in options.changed.items() if name in KEYWORDS},
                 callbacks=[progress, StopWhenAsked(stop)],
                 **reading.keywords,
-                checkpoint=Checkpoint(so_far, every=own.checkpoint_every) if own.checkpoint_every else None,
+                checkpoint=Checkpoint(so_far, every=own.checkpoint_every),
                 tell=say,
                 worker_timeout=own.worker_timeout,
             )
         stop.saving = True
         save_or_rescue(trained, own.model)
-        if own.checkpoint_every:
-            for written in (so_far, f"{so_far}.meta.json"):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(written)
+        for written in (so_far, f"{so_far}.meta.json"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(written)
     stop.heeded = stop.heeded and progress.rounds < progress.total
     _print_outcome(trained, own, progress, options, stopped=stop.heeded)
     return stop.exit_status if stop.heeded else DONE
 
 
 def _checkpoint(own: TrainCommand, options: TrainOptions) -> Checkpoint | None:
-    if own.cluster or not (own.checkpoint_every or options.checkpoint or own.resume):
+    if own.cluster or not (own.checkpoint_every or options.checkpoint or own.resume or own.resume_or_restart):
         return None
     from boostrank.fit.checkpoint import Checkpoint
     from boostrank.model.files import sidecar_path
@@ -270,7 +270,7 @@ def _checkpoint(own: TrainCommand, options: TrainOptions) -> Checkpoint | None:
     check_not_read(path, filter(None, [options.init_model]))
     if os.path.realpath(path) in (os.path.realpath(own.model), os.path.realpath(sidecar_path(own.model))):
         raise InputError(f"{path}: the checkpoint and the model need different files")
-    return Checkpoint(path, every=own.checkpoint_every, resume=own.resume)
+    return Checkpoint(path, every=own.checkpoint_every, resume=own.resume, resume_or_restart=own.resume_or_restart)
 
 
 def _set_names(paths: Sequence[str]) -> list[str]:

@@ -83,7 +83,8 @@ def train(
             * `worker_timeout`: number of seconds without an answer after which a worker is considered lost.
 
     Raises:
-        WorkerLost: if a worker died or does not answer. The last checkpoint is valid.
+        WorkerLost: if a worker died or does not answer. Its attribute `model` has the rounds that all workers
+            completed, which are also saved to the checkpoint's path; None if no worker can return them.
         InputError, TrainingError: as in `boostrank.train`, naming the shard or worker, or if a query is in two shards,
             no worker can read a shard, or workers have different versions.
     """
@@ -234,11 +235,9 @@ class ClusterTraining:
         total = self._before + self.settings.rounds
         try:
             results = self._workers.work("fit", work, self._listen, self._when)
-        except WorkerLost as error:
-            if not self._saved:
-                raise
-            holds = f"{self._checkpoint.path} contains the first {self._saved} rounds"
-            raise WorkerLost(f"{error}; {holds}: continue it for {total - self._saved} more") from error
+        except TrainingError as error:
+            self._keep(error, total)
+            raise
         model, _, stopped, _ = results[0]
         if len({checksum for _, checksum, _, _ in results}) > 1:
             raise TrainingError("the workers have different models, so none of them is reliable")
@@ -269,16 +268,41 @@ class ClusterTraining:
     def _when(self) -> str:
         return f" after round {self._history.rounds}"
 
-    def _save_so_far(self, rounds: int, body: bytes, info: ModelInfo) -> None:
-        """Write a checkpoint, or warn and keep the old checkpoint if that fails."""
-        end = rounds - self._before
+    def _keep(self, error: TrainingError, total: int) -> None:
+        """Attach the model of the completed rounds to the error, save it if there is a checkpoint, and say so."""
+        kept = self._workers.so_far(self._listen)
+        if kept is not None:
+            error.model = self._model_of(*kept)
+            if self._checkpoint is not None:
+                self._save_so_far(*kept)
+        if self._saved:
+            words = f"{self._checkpoint.path} contains the first {self._saved} rounds: "
+            words += f"continue it for {total - self._saved} more"
+        elif kept is not None:
+            words = f"the error's attribute `model` has the first {kept[0]} rounds"
+        elif not isinstance(error, WorkerLost):
+            return
+        elif self._history.rounds > self._before:
+            words = "no worker could return its rounds, so they are lost; write checkpoints to keep them"
+        else:
+            words = "no round was complete, so there is nothing to continue"
+        error.args = (f"{error}; {words}",)
+
+    def _model_of(self, rounds: int, body: bytes, info: ModelInfo) -> RankingModel:
+        """Return a model of the first rounds, with their metrics."""
+        booster, end = self._engine.load(body), rounds - self._before
+        if booster.rounds > rounds:  # a round failed after its tree was added
+            booster = self._engine.load(booster.to_bytes(rounds))
         history = {
             name: {metric: values[:end] for metric, values in metrics.items()}
             for name, metrics in self._history.values.items()
         }
-        model = RankingModel(self._engine.load(body), info=self._of_all(info), evals_result=history)
+        return RankingModel(booster, info=self._of_all(info), evals_result=history)
+
+    def _save_so_far(self, rounds: int, body: bytes, info: ModelInfo) -> None:
+        """Write a checkpoint, or warn and keep the old checkpoint if that fails."""
         try:
-            model.save(self._checkpoint.path, num_iteration=0)
+            self._model_of(rounds, body, info).save(self._checkpoint.path, num_iteration=0)
             self._saved = rounds
         except TrainingError as error:
             words = f"{error}. Training continues, and the next checkpoint may succeed"

@@ -45,7 +45,7 @@ from boostrank.records import ModelInfo
 CLIENT_SILENCE_SECONDS = 60.0
 """Time without a message from the client after which training ends."""
 _LEAVING_SECONDS = 10.0  # for unfinished work when the client leaves
-_WORK = frozenset({"sizes", "read", "settle", "fit"})
+_WORK = frozenset({"sizes", "read", "settle", "fit", "so_far"})
 Last = tuple[RankingModel | None, str]
 """The client's last message, which is the model, or None and a reason."""
 _WARNINGS = (errors.DataWarning, errors.TrainingWarning)
@@ -157,6 +157,7 @@ class Worker:
         self.stop, self._names, self._space = False, tuple[str, ...](), FeatureSpace(1, 0)
         self._training: list[RankingDataset] = []
         self._validation: list[list[RankingDataset]] = []
+        self._fitting: _Rounds | None = None
 
     def beat(self, stop: bool) -> None:
         """Answer a heartbeat."""
@@ -232,11 +233,16 @@ class Worker:
         sets = [stacked(parts, self._space) for parts in self._validation]
         valid = list(zip(names, sets, strict=True)) or [("training", train_set)]
         with self.mesh.joined(rank, meshes) as mesh, workers_of(options.backend).member(mesh) as member:
-            rounds = _Rounds(self, mesh, member, every)
+            rounds = self._fitting = _Rounds(self, mesh, member, every)
             plan = resolve(options, train_set, valid, peers=Peers(rank, mesh.all_reduce))
             plan = replace(plan, engine=member, fitted=partial(start_together, mesh, self._training, order))
             model = run(plan.with_options(callbacks=(rounds, StopWhenAsked(rounds))))
         return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.heeded, mesh.sent
+
+    def so_far(self) -> tuple[int, bytes, ModelInfo] | None:
+        """Return the rounds that all workers completed before `fit` failed, as number, model file and record."""
+        rounds = self._fitting
+        return None if rounds is None or not rounds.completed else rounds.so_far(rounds.completed)
 
     @property
     def _where(self) -> str:
@@ -265,7 +271,7 @@ class _Rounds:
     """A callback that queues rounds for the client, and a stop request shared by all workers."""
 
     before_iteration = heeded = False
-    order = 25
+    order, completed = 25, 0
 
     def __init__(self, worker: Worker, mesh: Mesh, engine: Any, every: int) -> None:
         self._worker, self._mesh, self._engine, self._every = worker, mesh, engine, every
@@ -273,10 +279,13 @@ class _Rounds:
     def begins(self, info: ModelInfo) -> None:
         self._info = info
 
+    def so_far(self, rounds: int) -> tuple[int, bytes, ModelInfo]:
+        return rounds, self._engine.so_far(self._model), self._info
+
     def __call__(self, env: Any) -> None:
-        done = env.iteration + 1
-        if self._mesh.rank == 0 and self._every and done % self._every == 0 and done < env.end_iteration:
-            self._worker.checkpoints.append((done, self._engine.so_far(env.model), self._info))
+        self._model, self._done = env.model, env.iteration + 1
+        if self._mesh.rank == 0 and self._every and self._done % self._every == 0 and self._done < env.end_iteration:
+            self._worker.checkpoints.append(self.so_far(self._done))
         results = [tuple(result) for result in env.evaluation_result_list or []]
         self._worker.rounds.append((env.iteration, env.begin_iteration, env.end_iteration, results))
 
@@ -284,7 +293,9 @@ class _Rounds:
     def made(self) -> bool:
         """Whether any worker must stop. All workers must read this property."""
         is_silent = time.monotonic() - self._worker.last_contact > CLIENT_SILENCE_SECONDS
-        return bool(self._mesh.all_reduce(np.array([float(self._worker.stop or is_silent)]))[0])
+        stops = bool(self._mesh.all_reduce(np.array([float(self._worker.stop or is_silent)]))[0])
+        self.completed = self._done  # by every worker, as the exchange succeeded
+        return stops
 
 
 def joined_ids(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:

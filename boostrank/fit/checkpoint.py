@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from boostrank.core.errors import ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
+from boostrank.core.errors import InputError, ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
 from boostrank.core.files import check_writable, replacing, reserved, write_all
 from boostrank.core.types import takes
 from boostrank.engines import parse_model
@@ -44,6 +44,8 @@ AS_ARGUMENT = "a checkpoint is not a callback of the engine: pass it to boostran
 _DIGITS = 64
 _MOST_FOLDS = 100
 """Maximum number of fold files to search for."""
+_OTHER = "the checkpoint belongs to another training, which differs in"
+_REMEDY = "To start over, use --resume-or-restart (resume_or_restart=True in Python), or remove the file"
 
 
 class Checkpoint:
@@ -57,14 +59,16 @@ class Checkpoint:
         every: number of rounds between writes; if None, the file is only written when `write` is called. A write takes
             the time to write the model and 8 bytes per document.
         resume: whether to resume from the file if it exists.
+        resume_or_restart: whether to resume if the file is a checkpoint of this very training, and otherwise to start
+            over, with a warning that says why. A file that is not a checkpoint is renamed to `PATH.old`.
 
     Attributes:
         parts: the checkpoints for the folds, each with its own file.
         failure: the reason why the last write failed, or an empty string if it succeeded.
 
     Raises:
-        InputError: at the start of training, if the file cannot be written, is damaged, belongs to another training
-            (the message lists the differences), or is in use by another process.
+        InputError: at the start of training, if the file cannot be written or is in use by another process; and with
+            `resume` alone, if it is damaged or belongs to another training (the message lists the differences).
     """
 
     before_iteration = False
@@ -72,11 +76,20 @@ class Checkpoint:
     remembers_rounds = True
 
     @takes(path=str | PathLike, every=int | None)
-    def __init__(self, path: str | PathLike[str], *, every: int | None = None, resume: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        every: int | None = None,
+        resume: bool = False,
+        resume_or_restart: bool = False,
+    ) -> None:
         if every is not None and every < 1:
             raise ParameterError(f"every={every!r}: expected at least one round")
-        self.path, self.every, self.resume = os.fspath(path), every, resume
+        self.path, self.every = os.fspath(path), every
+        self.resume, self.resume_or_restart = resume or resume_or_restart, resume_or_restart
         self.parts: list[Checkpoint] = []
+        self._whole, self._differed = self, False
         self._resumed_at: int | None = None
         self._holds: int | None = None
         self._failures, self.failure = 0, ""
@@ -109,17 +122,41 @@ class Checkpoint:
         self._engine, self._identity = engine, json.loads(json.dumps(identity))
         self._results, self._resumed_at, self._holds = [], None, None
         self._failures, self.failure = 0, ""
-        if not (self.resume and os.path.exists(self.path)):
+        if not self.resume:
             return None
-        resumed, identity_then, self._resumed_at = _read(self.path)
-        differences = _differences(identity_then, self._identity)
-        if differences:
-            raise ParameterError(
-                f"{self.path}: the checkpoint belongs to another training: {'; '.join(differences)}. Use the same "
-                "settings, or remove the file to start over"
-            )
-        self._holds = self._resumed_at
+        try:
+            if not os.path.exists(self.path):
+                for path in self._strays:
+                    raise ParameterError(f"{path}: {_OTHER}: folds")
+                return None
+            resumed, identity_then, rounds = _read(self.path)
+            differences = _differences(identity_then, self._identity)
+            if differences:
+                raise ParameterError(f"{self.path}: {_OTHER}: {'; '.join(differences)}")
+        except InputError as error:
+            self.start_over(error)
+            return None
+        self._holds = self._resumed_at = rounds
         return resumed
+
+    def start_over(self, error: InputError) -> None:
+        """Discard the file and warn with the reason, or raise the error unless `resume_or_restart` is set.
+
+        Folds warn once that their files belong to another training.
+        """
+        whole = self._whole
+        if not self.resume_or_restart:
+            raise type(error)(f"{error}. {_REMEDY}")
+        if not (isinstance(error, ParameterError) and whole._differed):
+            warn_user(f"{error}; training starts over", TrainingWarning)
+        whole._differed = whole._differed or isinstance(error, ParameterError)
+        self._holds = self._resumed_at = None
+        if not os.path.exists(self.path):
+            for path in self._strays:
+                with whole.reserved() if path == whole.path else reserved(path):
+                    os.unlink(os.path.realpath(path))
+        elif not _is_checkpoint(self.path):
+            os.replace(os.path.realpath(self.path), f"{os.path.realpath(self.path)}.old")
 
     def __call__(self, env: Any) -> None:
         if self._engine is None:
@@ -177,19 +214,31 @@ class Checkpoint:
 
     def remove(self) -> None:
         """Delete the checkpoint files after the model has been saved. Symbolic links are kept for the next training."""
-        for path in (self.path, *(part.path for part in self.parts)):
-            if os.path.exists(path):
+        for path in (self.path, *(self._of_folds if self.parts else ())):
+            if _is_checkpoint(path):
                 os.unlink(os.path.realpath(path))
 
     def of_fold(self, fold: int) -> Checkpoint:
         """Create the checkpoint for a fold, numbered from 0, in a separate file (`PATH.1` for fold 0)."""
-        self.parts.append(Checkpoint(f"{self.path}.{fold + 1}", every=self.every, resume=self.resume))
-        return self.parts[-1]
+        part = Checkpoint(f"{self.path}.{fold + 1}", every=self.every)
+        part.resume, part.resume_or_restart, part._whole = self.resume, self.resume_or_restart, self
+        self.parts.append(part)
+        return part
 
     @property
     def exists(self) -> bool:
         """Whether the file or the file for any fold exists."""
-        return any(os.path.exists(self.path + ending) for ending in ("", *(f".{k}" for k in range(1, _MOST_FOLDS))))
+        return any(map(os.path.exists, (self.path, *self._of_folds)))
+
+    @property
+    def _of_folds(self) -> list[str]:
+        return [f"{self.path}.{fold}" for fold in range(1, _MOST_FOLDS)]
+
+    @property
+    def _strays(self) -> list[str]:
+        """The checkpoints of folds if this training has none, and of a training without folds if it is one of them."""
+        paths = self._of_folds if self._whole is self else [self._whole.path]
+        return list(filter(_is_checkpoint, paths))
 
     @property
     def resumed_at(self) -> int | None:
@@ -207,6 +256,14 @@ class Checkpoint:
         return sum(part.failures for part in self.parts) + self._failures
 
 
+def _is_checkpoint(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
 def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
     """Read a checkpoint file and return its state, the training's identity, and the number of rounds."""
     data = read_file(Path(path))
@@ -214,12 +271,10 @@ def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
     if not re.fullmatch(rb"%s\d{1,9}" % _MAGIC, first):
         raise ModelError(f"{path}: the file is not a checkpoint of boostrank, or its first bytes are damaged")
     if int(first[len(_MAGIC) :]) > _VERSION:
-        raise ModelError(f"{path}: a newer boostrank wrote this checkpoint: resume with that version")
+        raise ModelError(f"{path}: a newer boostrank wrote this checkpoint, and only it can resume from it")
     start = len(first) + 1 + _DIGITS + 1
     if hashlib.sha256(memoryview(data)[start:]).hexdigest().encode() + b"\n" != rest[: _DIGITS + 1]:
-        raise ModelError(
-            f"{path}: the file is truncated or damaged, as its checksum does not match: remove it to start over"
-        )
+        raise ModelError(f"{path}: the file is truncated or damaged, as its checksum does not match")
     try:
         return _parse(data, start)
     except ModelError as error:
@@ -258,6 +313,8 @@ def _differences(then: Any, now: Any, name: str = "") -> list[str]:
 
 def _short(value: Any) -> str:
     text = "unset" if value is None else value if isinstance(value, str) else json.dumps(value)
+    if re.fullmatch("[0-9a-f]{32,}", text):  # a hash
+        return text[:8]
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from boostrank.core import __version__
 from boostrank.core.conventions import MAX_EXPONENTIAL_LABEL
-from boostrank.core.errors import DataError, DataWarning, ParameterError, TrainingError, warn_user
+from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterError, TrainingError, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
@@ -117,7 +117,13 @@ def run(plan: Plan) -> RankingModel:
         )
         try:
             with _engine_errors(engine, ready.train_set):
-                grown = engine.train(request)
+                try:
+                    grown = engine.train(request)
+                except ModelError as error:  # the engine does not reproduce the checkpoint on this machine
+                    if resumed is None or options.checkpoint is None:
+                        raise
+                    options.checkpoint.start_over(error)
+                    grown = engine.train(replace(request, resumed=None))
         except TrainingError as error:
             if error.model is not None:
                 grew = error.model.rounds > ready.before

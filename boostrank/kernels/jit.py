@@ -24,7 +24,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, cached_property, update_wrapper
+from functools import cache, cached_property, partial, update_wrapper
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, cast
@@ -138,13 +138,21 @@ class CompiledFunction(Generic[P, R]):
     def _compile(self, directory: str | None) -> Callable[P, R]:
         if numba.config.DISABLE_JIT:
             return self.py_func
-        with _compile_lock, cached_in(directory), _NOTICE.over(self, directory), machine.uncollected():
+        fault = write_fault(directory) if directory else ""
+        missed = partial(_say_missing, directory, fault) if fault else None
+        with _compile_lock, cached_in(directory, missed), _NOTICE.over(self, directory), machine.uncollected():
             compiled: Any
             options = _options_of(self.py_func)
             try:
                 compiled = numba.njit(self.signature, cache=directory is not None, **options)(self.py_func)
-            except OSError:  # the disk of the cache is full by now, or fails
+            except Exception:  # the disk is full by now or fails, or a power cut damaged a file
+                if directory is None:
+                    raise
+                for file in _code_files(self, directory):
+                    with contextlib.suppress(OSError):
+                        file.unlink()
                 cache_directory.cache_clear()
+                write_fault.cache_clear()
                 compiled = numba.njit(self.signature, **options)(self.py_func)
         returned = compiled.nopython_signatures[0].return_type
         if returned != self.signature.return_type:  # Numba ignores the declared type if the function returns nothing
@@ -174,7 +182,9 @@ class _Notice:
         self._spent += time.monotonic() - started
         if self._spent >= self._patience:
             self._given = True
-            kept = f"once; later processes load it from {directory}" if directory else "again in every process"
+            kept = "again in every process"
+            if directory and not write_fault(directory):
+                kept = f"once; later processes load it from {directory}"
             logging.getLogger("boostrank").warning("boostrank: compiling machine code, %s", kept)
 
 
@@ -183,8 +193,11 @@ _NOTICE = _Notice()
 
 def is_kept(function: CompiledFunction[..., Any], directory: str) -> bool:
     """Return True if the cache contains the machine code of one of our functions."""
-    kept = f"{Path(function.file).stem}.{function.py_func.__qualname__}-*.nbi"
-    return next(Path(directory).rglob(kept), None) is not None
+    return next(_code_files(function, directory), None) is not None
+
+
+def _code_files(function: CompiledFunction[..., Any], directory: str) -> Iterator[Path]:
+    return Path(directory).rglob(f"{Path(function.file).stem}.{function.py_func.__qualname__}-*.nbi")
 
 
 def entry_point(signature: Any) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]:
@@ -231,7 +244,7 @@ _compile_lock = threading.RLock()
 
 @cache
 def cache_directory() -> str | None:
-    """Return the folder for compiled code, or None if no folder is writable (code is then compiled in memory).
+    """Return the folder for compiled code, or None if it cannot be written and has no code to load.
 
     `NUMBA_CACHE_DIR` takes precedence over `$XDG_CACHE_HOME/boostrank` and `~/.cache/boostrank`.
     """
@@ -241,19 +254,37 @@ def cache_directory() -> str | None:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         root = Path(home) / "boostrank"
     directory = root / f"kernels-{_sources_digest()}"
+    fault = write_fault(str(directory))
+    if fault and next(directory.rglob("*.nbi"), None) is None:
+        warnings.warn(f"compiled kernels cannot be cached in {directory} ({fault}){_AGAIN}", RuntimeWarning, 2)
+        return None
+    return str(directory)
+
+
+_AGAIN = "; every process compiles them again. Set NUMBA_CACHE_DIR to a writable folder to avoid that"
+
+
+@cache
+def write_fault(directory: str) -> str:
+    """Create a folder if it does not exist, and return why no file can be written there, or an empty text."""
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        os.makedirs(directory, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory) as file:
             file.write(bytes(1 << 20))  # fails on a full disk
     except OSError as error:
-        warnings.warn(
-            f"compiled kernels cannot be cached in {directory} ({error.strerror}); every process compiles them again. "
-            "Set NUMBA_CACHE_DIR to a writable folder to avoid that.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return None
-    return str(directory)
+        return error.strerror or str(error)
+    return ""
+
+
+@cache
+def _say_missing(directory: str, fault: str) -> None:
+    """Warn, once per process, that a cache lacks code and cannot be completed."""
+    warnings.warn(
+        f"{directory} lacks some compiled kernels and cannot be written ({fault}){_AGAIN}, or complete it with "
+        "`boostrank compile --objective NAME`",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def _sources_digest() -> str:

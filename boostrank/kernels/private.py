@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numba
 from llvmlite import ir
 from numba.core import cgutils
+from numba.core.caching import Cache, _CacheLocator
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
@@ -83,14 +84,20 @@ def spread(builder: Any, number: Any, width: int) -> Any:
 
 
 @contextlib.contextmanager
-def cached_in(directory: str | None) -> Iterator[None]:
-    """Cache code that is compiled with `cache=True` inside the context in this folder; None changes nothing."""
-    previous = numba.config.CACHE_DIR
+def cached_in(directory: str | None, missed: Callable[[], None] | None = None) -> Iterator[None]:
+    """Cache code that is compiled with `cache=True` inside the context in this folder; None changes nothing.
+
+    With `missed`, code is only loaded. Instead of writing to the folder, `missed` is called after each compilation.
+    """
+    previous, save, ensure = numba.config.CACHE_DIR, Cache.save_overload, _CacheLocator.ensure_cache_path
     try:
         numba.config.CACHE_DIR = directory or previous
+        if missed is not None:
+            Cache.save_overload = lambda *_: missed()
+            _CacheLocator.ensure_cache_path = lambda _: None  # tests whether the folder is writable
         yield
     finally:
-        numba.config.CACHE_DIR = previous
+        numba.config.CACHE_DIR, Cache.save_overload, _CacheLocator.ensure_cache_path = previous, save, ensure
 
 
 class _LinkedOnly(JITCodeLibrary):  # type: ignore[misc]

@@ -38,26 +38,22 @@ def test_each_round_is_a_line_that_lies_in_the_file_before_the_next(backend: str
     seen: list[int] = []
 
     def look(env: Any) -> None:
-        seen.append(lines_after_the_torn(path)[-1].get("round"))
+        seen.append(lines(path)[-1].get("round"))
 
     look.order = 24  # type: ignore[attr-defined]
     model = trained(JsonLines(path), look, backend=backend)
     assert seen == [1, 2, 3]
-    begin, *rounds = lines_after_the_torn(path)
+    begin, *rounds = lines(path)
     assert (begin["event"], begin["first_round"], begin["last_round"]) == ("begin", 1, ROUNDS)
     assert begin["params"]["num_leaves"] == FAST["num_leaves"]
     logged = [one["metrics"]["held out"]["ndcg@10"] for one in rounds]
     assert logged == model.evals_result["held out"]["ndcg@10"]
     trained(JsonLines(path), backend=backend, init_model=model)
-    again = lines_after_the_torn(path)[1 + ROUNDS :]
+    again = lines(path)[1 + ROUNDS :]
     assert again[0] | {"time": 0, "params": 0} == {
         "event": "begin", "time": 0, "first_round": 4, "last_round": 6, "params": 0
     }  # fmt: skip
     assert [one["round"] for one in again[1:]] == [4, 5, 6]
-
-
-def lines_after_the_torn(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()[1:]]
 
 
 def test_training_outlives_a_log_that_cannot_be_written(tmp_path: Path) -> None:

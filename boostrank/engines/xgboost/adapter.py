@@ -364,9 +364,9 @@ def _check_resumed(booster: Any, train: Any, snapshot: Snapshot) -> None:
         words = str(error).splitlines()[0]
         raise ModelError(f"the checkpoint's model does not fit the data: {words}") from error
     if found != snapshot.scores_sha256:
-        raise TrainingError(
+        raise ModelError(
             "the checkpoint's trees do not reproduce its scores bit for bit, perhaps because it was written on another "
-            "machine: train again without it"
+            "machine"
         )
 
 
