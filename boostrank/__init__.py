@@ -67,8 +67,8 @@ __all__ = [
     "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
     "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "calibrate", "compare",
-    "define_objective", "doctor", "export_model", "inline", "load_objective", "objective_kernel", "pareto", "refit", "train",
-    "tune", "verify",
+    "define_objective", "doctor", "export_model", "inline", "load_objective", "objective_kernel", "pareto", "refit",
+    "train", "tune", "verify",
 ]  # fmt: skip
 
 

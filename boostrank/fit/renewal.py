@@ -31,7 +31,6 @@ from boostrank.fit.run import PreparedTraining, prepare_training
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.objective.bound import BoundObjective
 from boostrank.objective.mixture import objective_from_dict
-from boostrank.records import ModelInfo
 
 _ROWS = 1 << 16  # rows whose leaves are found together
 _CHANGES_LEAVES = ("lambda_l1", "reg_alpha", "max_delta_step", "path_smooth", "linear_tree", "monotone_constraints")
@@ -85,7 +84,7 @@ def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int |
         threads: number of threads; None for every available core. The result does not depend on it.
 
     Returns:
-        The refitted model, without calibration. Its linear start stays, and leaves that no row reaches keep their value.
+        The refitted model, without calibration. Its linear start stays, and leaves without a row keep their value.
 
     Raises:
         ModelError: if the objective is not recorded or not boostrank's, or leaves follow another rule.
@@ -104,11 +103,13 @@ def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int |
         raise ParameterError(f"keep={keep!r} must be between 0 and 1")
     model, threads = as_model(model), resolve_threads(threads)
     engine = get_backend(model.backend)
-    parts = list(_parts_of(model.info, engine))
+    parts = list(_parts_of(model, engine))
     parsed = engine.format.parse(model.to_bytes())
     values = engine.format.leaf_values(parsed)
     if sum(part.rounds for part in parts) != len(values):
-        raise ModelError(f"the record counts {sum(part.rounds for part in parts)} trees, but the file has {len(values)}")
+        raise ModelError(
+            f"the record counts {sum(part.rounds for part in parts)} trees, but the file has {len(values)}"
+        )
     if model.info.gain is not None and data.gain != model.info.gain:
         raise DataError(f"the model learnt the gain {model.info.gain!r}: read the data with it (--gain)")
     # What is left of the scores without the grown trees is the linear start, which the parts that began with it share.
@@ -149,20 +150,22 @@ class _Part:
     starts: bool
 
 
-def _parts_of(info: ModelInfo, engine: Backend) -> Iterator[_Part]:
+def _parts_of(model: RankingModel, engine: Backend) -> Iterator[_Part]:
     """Yield the trainings of a model in the order of its trees."""
-    alone = {"objective": info.objective, "params": info.parameters, "training": info.training, "starts": True}
+    info, starts = model.info, model._booster.start_trees > 0
+    alone = {"objective": info.objective, "params": info.parameters, "training": info.training, "starts": starts}
     for part in info.averaged or [alone]:
         described, params = part.get("objective"), engine.params.named(part.get("params") or {})
         if not described or "averaged" in part:
-            raise ModelError("the model has no record of one objective for each of its parts: train it again instead")
+            raise ModelError("the record names no objective for each part of the model: train it again instead")
         reason = _other_rule(engine, params)
         if reason:
             raise ModelError(f"its leaves cannot be refitted: {reason}")
         try:
             objective = objective_from_dict(described)
         except ParameterError as error:
-            raise ModelError(f"its leaves cannot be refitted: {error}") from error
+            name = str(described.get("name"))[:40]
+            raise ModelError(f"its leaves cannot be refitted: its objective {name!r} is not boostrank's") from error
         training = part["training"] or {}
         rounds = (training.get("rounds") or 0) + (training.get("rounds_before") or 0)
         yield _Part(
@@ -176,18 +179,19 @@ def _parts_of(info: ModelInfo, engine: Backend) -> Iterator[_Part]:
 
 def unrenewable(engine: Backend, training: PreparedTraining) -> str:
     """Return the reason why the leaves of a training cannot be renewed, or an empty string."""
-    named = engine.params.named(training.given.engine)
     if training.objective is None:
         return "the objective is not boostrank's"
-    if not engine.grows_trees or named.get("boosting", named.get("booster", "gbtree")) not in (
-        "gbtree",
-        "gbdt",
-        "goss",
-    ):
-        return "trees are not added one after the other"
     if training.train_set.categorical:
         return "categorical splits have a penalty of their own"
-    changed = [name for name in _CHANGES_LEAVES if named.get(name)]
+    return _other_rule(engine, engine.params.named(training.given.engine))
+
+
+def _other_rule(engine: Backend, params: Mapping[str, Any]) -> str:
+    """Return the reason why leaves have other values than the equation gives, or an empty string."""
+    boosting = params.get("boosting", params.get("booster", "gbtree"))
+    if not engine.grows_trees or boosting not in ("gbtree", "gbdt", "goss"):
+        return "trees are not added one after the other"
+    changed = [name for name in _CHANGES_LEAVES if params.get(name)]
     return f"{changed[0]} changes the values of leaves" if changed else ""
 
 
@@ -219,7 +223,8 @@ def _renew_trees(
         slope = np.bincount(leaf, gradient.grad, old.size)
         curvature = np.bincount(leaf, gradient.hess, old.size) + penalty
         value = np.divide(-rate * slope, curvature, out=old.copy(), where=curvature > penalty)
-        value += keep * (old - value)
+        if keep:
+            value += keep * (old - value)
         scores += value[leaf]
         renewed.append(value)
     return renewed

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from boostrank import RankingDataset, RankingModel, train
+from boostrank import RankingDataset, RankingModel, average, refit, train
+from boostrank.core.errors import ModelError, ParameterError
 from boostrank.data.synthetic import make_ranking_data
+from boostrank.data.text.writer import write_libsvm
 from boostrank.engines import get_backend
 from boostrank.fit.plan import Plan
 from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
 from boostrank.fit.train import resolve, with_params
 from boostrank.options import TrainOptions
+from tests.cli.conftest import invoke
 
 ENGINES = ["lightgbm", "xgboost"]
 PARAMS: dict[str, Any] = {"num_threads": 1, "verbosity": -1, "seed": 3, "learning_rate": 0.2}
@@ -123,3 +127,49 @@ def test_quick_learns_from_the_queries_that_stopped_it(backend: str, few: Rankin
     leaves = [one.predict(valid, pred_leaf=True)[:, -1] for one in (model, kept)]
     np.testing.assert_array_equal(*leaves)
     assert not np.allclose(model.predict(valid), kept.predict(valid))
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.parametrize("objective", ["lambdarank", "reg-shf-sdcg"])
+def test_a_refit_on_the_same_rows_gives_the_same_model(backend: str, objective: str, few: RankingDataset) -> None:
+    model = train(PARAMS | {"objective": objective}, few, num_boost_round=12, backend=backend)
+    again = refit(model, few)
+    np.testing.assert_allclose(again.predict(few), model.predict(few), rtol=0.0, atol=1e-5)
+    assert again.info["renewed_on"] == len(few.queries)
+
+
+def test_a_refit_of_an_average_is_the_average_of_refits(few: RankingDataset, more: RankingDataset) -> None:
+    parts = [
+        train(PARAMS | {"objective": name}, few, num_boost_round=rounds) for name, rounds in (("auto", 5), ("sdcg", 7))
+    ]
+    averaged = average(parts, [0.5, 2.0])
+    expected = average([refit(part, more) for part in parts], [0.5, 2.0])
+    np.testing.assert_allclose(refit(averaged, more).predict(more), expected.predict(more), rtol=1e-3, atol=1e-4)
+
+
+def test_a_refit_keeps_a_share_of_the_leaves(few: RankingDataset, more: RankingDataset) -> None:
+    model = train(PARAMS | {"objective": "lambdarank"}, few, num_boost_round=1)
+    new, half, old = (refit(model, more, keep=keep).predict(more) for keep in (0.0, 0.5, 1.0))
+    np.testing.assert_allclose(half, (new + old) / 2.0, atol=1e-6)
+    np.testing.assert_allclose(old, model.predict(more), atol=1e-6)
+    assert not np.allclose(new, old)
+
+
+def test_a_refit_needs_a_share_and_an_objective_of_ours(few: RankingDataset) -> None:
+    model = train(PARAMS, few, num_boost_round=2)
+    native = train(PARAMS | {"objective": "lightgbm:lambdarank"}, few, num_boost_round=2)
+    with pytest.raises(ParameterError, match="keep"):
+        refit(model, few, keep=1.5)
+    with pytest.raises(ModelError, match="lightgbm:lambdarank"):
+        refit(native, few)
+    with pytest.raises(ModelError, match="record"):
+        refit(RankingModel(native._booster, info={}), few)
+
+
+def test_the_command_writes_a_refitted_model(few: RankingDataset, tmp_path: Path) -> None:
+    model, data = tmp_path / "m.txt", tmp_path / "d.txt"
+    write_libsvm(data, few)
+    train(PARAMS | {"objective": "lambdarank"}, RankingDataset.read(data), num_boost_round=3).save(model)
+    result = invoke("refit", model, data, "-o", tmp_path / "new.txt", "--keep", 0.2)
+    assert result.exit_code == 0, result.output
+    assert RankingModel.load(tmp_path / "new.txt").info["renewed_on"] == len(few.queries)
