@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from boostrank.fit.callbacks import EarlyStopping
     from boostrank.fit.checkpoint import Checkpoint
     from boostrank.fit.doctor import doctor
+    from boostrank.fit.renewal import refit
     from boostrank.fit.train import train
     from boostrank.kernels.jit import inline
     from boostrank.kernels.objective import ObjectiveSpec, define_objective, objective_kernel
@@ -57,7 +58,7 @@ _NAMES = {
     "sklearn": "BoostRanker QueryKFold QueryTimeSplit", "model.averaging": "average",
     "model.calibration": "calibrate",
     "fit.doctor": "doctor", "fit.callbacks": "EarlyStopping", "fit.checkpoint": "Checkpoint",
-    "model.ranking_model": "RankingModel", "fit.train": "train",
+    "model.ranking_model": "RankingModel", "fit.renewal": "refit", "fit.train": "train",
     "model.query_columns": "WithinQuery", "tuning.search": "tune",
 }  # fmt: skip
 _HOMES = {name: f"boostrank.{module}" for module, names in _NAMES.items() for name in names.split()}
@@ -70,7 +71,7 @@ __all__ = [
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
     "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "calibrate", "compare",
     "define_objective", "doctor", "evaluate", "export_model", "inline", "load_objective", "objective_kernel", "pareto",
-    "report", "train", "tune", "verify",
+    "refit", "report", "train", "tune", "verify",
 ]  # fmt: skip
 
 

@@ -307,8 +307,8 @@ BACKENDS = ("lightgbm", "xgboost", "linear")
 DEFAULT_EVAL_AT = (1, 3, 5, 10)
 DEFAULT_ROUNDS = 100
 NO_CACHE = "none"
-PLAIN, GOOD = "plain", "good"
-"""The presets for a single training with the engine's defaults, and for an average over folds."""
+PLAIN, QUICK, GOOD = "plain", "quick", "good"
+"""The presets for a single training with the engine's defaults, one with suited trees, and an average over folds."""
 
 
 class ThreadOptions(Options):

@@ -22,6 +22,7 @@ from boostrank.core.machine import leave_at_second_press, openmp_environment, st
 _HEADINGS = {
     "Train": {
         "train": ("train", "Train a ranker from libsvm text or a table."),
+        "refit": ("refit", "Compute the leaves of a model again from other data."),
         "tune": ("tune", "Search for the best parameters and write a config file for train."),
         "plan": ("doctor:plan", "Estimate the memory of a training before it starts."),
         "objectives": ("objectives", "List objectives with parameters and papers, or check your own."),

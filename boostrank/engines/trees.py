@@ -157,6 +157,20 @@ class ModelFormat(Protocol):
         """
         raise ModelError(f"models of {self.name} cannot be averaged")
 
+    def leaf_values(self, model: Any) -> list[Float64Array]:
+        """Return the value of each leaf of each grown tree, indexed as the leaves that `Booster.predict` returns."""
+        raise ModelError(f"models of {self.name} have no leaves")
+
+    def with_leaves(
+        self, model: Any, values: Sequence[Float64Array], start: Mapping[int, Curve] | None = None
+    ) -> bytes:
+        """Return a parsed model with other leaf values, as `leaf_values` returns them.
+
+        Args:
+            start: the linear start of the result; None keeps that of the model.
+        """
+        raise ModelError(f"models of {self.name} have no leaves")
+
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         """Return the same model with more features.
 

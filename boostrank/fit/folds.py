@@ -164,7 +164,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         The averaged model. `info["folds"]` contains the members, the number of rounds of each, and each metric over all
         held-out queries, which were scored by the models trained without them.
     """
-    joined, ends = _joined(plan)
+    joined, ends = join_validation(plan)
     data, members, trees, seed = joined.train_set, plan.recipe.members, plan.options.max_trees, plan.seed
     engine, settings, options = plan.engine, joined.settings, plan.options
     bound = BoundMetrics(settings.metrics, data.labels, data.queries, joined.rules, settings.threads)
@@ -229,7 +229,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
     return mean
 
 
-def _joined(plan: Plan) -> tuple[Plan, list[int]]:
+def join_validation(plan: Plan) -> tuple[Plan, list[int]]:
     """Append the validation queries to the training queries, and return the plan and the end of each set's queries."""
     data, ends = plan.train_set, [len(plan.train_set.queries)]
     for one in plan.others:

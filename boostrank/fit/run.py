@@ -58,7 +58,7 @@ _BASIC = "; monotone_constraints_method='basic' keeps it, also where other featu
 def run(plan: Plan) -> RankingModel:
     """Train a single model."""
     started = time.perf_counter()
-    ready = _prepared(plan)
+    ready = prepare_training(plan)
     engine, given, objective, options = plan.engine, ready.given, ready.objective, plan.options
     with _engine_errors(engine, ready.train_set):
         native, valid = _native(ready, engine)
@@ -148,7 +148,7 @@ def run(plan: Plan) -> RankingModel:
 
 def check(plan: Plan) -> None:
     """Make the same checks of the data as `run`, without training."""
-    ready = _prepared(plan)
+    ready = prepare_training(plan)
     with _engine_errors(plan.engine, ready.train_set):
         plan.engine.check(_native(ready, plan.engine)[0], ready.given.engine)
     if ready.objective is not None:
@@ -156,7 +156,7 @@ def check(plan: Plan) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Prepared:
+class PreparedTraining:
     given: TrainingParameters
     train_set: RankingDataset
     valid: tuple[tuple[str, RankingDataset], ...]
@@ -172,7 +172,7 @@ class _Prepared:
         return [self.train_set, *(data for _, data in self.valid)]
 
 
-def _prepared(plan: Plan) -> _Prepared:
+def prepare_training(plan: Plan) -> PreparedTraining:
     """Determine everything that depends on the features, which is limits, columns within queries, and the start."""
     engine, data, names = plan.engine, plan.train_set, plan.train_set.feature_names
     params = engine.params.of_columns(plan.settings.engine, names, codes=data.categorical)
@@ -217,7 +217,7 @@ def _prepared(plan: Plan) -> _Prepared:
         objective = objective.over(before + given.rounds)
     if objective is not None and plan.peers.rank:
         objective = _reseeded(objective, plan.peers.rank * _SEEDS_APART)
-    return _Prepared(given, train_set, valid, within, begin, booster, before, objective)
+    return PreparedTraining(given, train_set, valid, within, begin, booster, before, objective)
 
 
 def _reseeded(objective: TrainingObjective, shift: int) -> TrainingObjective:
@@ -230,7 +230,7 @@ def _reseeded(objective: TrainingObjective, shift: int) -> TrainingObjective:
     return objective
 
 
-def _native(ready: _Prepared, engine: Backend) -> tuple[Any, list[tuple[str, Any]]]:
+def _native(ready: PreparedTraining, engine: Backend) -> tuple[Any, list[tuple[str, Any]]]:
     """Convert the training and validation sets for the engine."""
     given = ready.given
     convert = partial(engine.dataset, params=given.engine, weights=given.native_objective is not None)
@@ -287,7 +287,7 @@ def _columns_within(plan: Plan, booster: Any, params: dict[str, Any]) -> WithinC
 
 
 def _stopping(
-    plan: Plan, ready: _Prepared, valid: Sequence[tuple[str, Any]], native_train: Any
+    plan: Plan, ready: PreparedTraining, valid: Sequence[tuple[str, Any]], native_train: Any
 ) -> tuple[Callback | None, list[Callback]]:
     """Return boostrank's early stopping, if a parameter requests it, and the user's callbacks.
 
@@ -326,7 +326,7 @@ _INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
 """Parameters that do not affect the model."""
 
 
-def _info(plan: Plan, ready: _Prepared) -> ModelInfo:
+def _info(plan: Plan, ready: PreparedTraining) -> ModelInfo:
     """Return the model's record without values that change between runs, so that equal trainings give equal bytes."""
     record = plan.params if plan.record is None else plan.record
     if any(isinstance(metric, Metric) for metric in ready.given.metrics):  # functions are recorded by their names
@@ -368,7 +368,7 @@ def describe_data(train_set: RankingDataset) -> DataRecord:
     return data
 
 
-def _described(engine: Backend, ready: _Prepared) -> dict[str, Any]:
+def _described(engine: Backend, ready: PreparedTraining) -> dict[str, Any]:
     function = ready.given.function
     if ready.objective is not None:
         return ready.objective.to_dict()
@@ -377,7 +377,7 @@ def _described(engine: Backend, ready: _Prepared) -> dict[str, Any]:
     return {"name": "custom", "function": getattr(function, "__qualname__", type(function).__name__)}
 
 
-def _identity(plan: Plan, ready: _Prepared, callbacks: Sequence[Any]) -> dict[str, Any]:
+def _identity(plan: Plan, ready: PreparedTraining, callbacks: Sequence[Any]) -> dict[str, Any]:
     """Return everything that determines a model's bytes, as plain data, for its checkpoint."""
     given, train_set = ready.given, plan.train_set
     reason = plan.engine.params.unresumable(given.engine, given.native_objective)

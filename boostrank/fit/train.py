@@ -22,16 +22,17 @@ from boostrank.engines.trees import engine_names
 from boostrank.fit.arguments import takes_foreign_arguments
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.fill import filled, fills_of
-from boostrank.fit.folds import FoldEnded, train_folds
+from boostrank.fit.folds import FoldEnded, join_validation, train_folds
 from boostrank.fit.params import GAIN_NAMES, OBJECTIVE_NAMES, STOPPING_NAMES, pop_param
 from boostrank.fit.plan import ALONE, Draft, Peers, Plan
 from boostrank.fit.presets import choose_recipe, occurring_columns
+from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run
 from boostrank.model.averaging import limited
 from boostrank.model.ranking_model import RankingModel, find_model
 from boostrank.objective.description import TrainingObjective
 from boostrank.objective.mixture import objective_from_dict
-from boostrank.options import DEFAULT_ROUNDS, KEYWORDS, TrainOptions, takes_options
+from boostrank.options import DEFAULT_ROUNDS, KEYWORDS, QUICK, TrainOptions, takes_options
 
 CATEGORY_NAMES = ("categorical_feature", "categorical_features", "categorical_column", "cat_feature", "cat_column")
 """LightGBM's names, accepted for every engine."""
@@ -140,7 +141,7 @@ def fit(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
     wide, columns, most = plan.train_set, used_columns(plan), plan.options.max_trees
     plan = plan if columns is None else _narrowed(plan, columns)
     try:
-        model = train_folds(plan, fold_ended) if plan.recipe.folds else run(plan)
+        model = train_folds(plan, fold_ended) if plan.recipe.folds else _train_once(plan)
         if most is not None and not plan.recipe.folds:
             model = limited(model, most)
     except TrainingError as error:
@@ -148,6 +149,16 @@ def fit(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
             error.model = _widened(error.model, wide, columns)
         raise
     return model if columns is None else _widened(model, wide, columns)
+
+
+def _train_once(plan: Plan) -> RankingModel:
+    """Train a single model. The preset `quick` renews its leaves on the queries that stopped it, too."""
+    model = run(plan)
+    in_memory = not any(data.on_disk for data in (plan.train_set, *plan.others))
+    stopped = bool(plan.others) and plan.settings.stopping_rounds > 0
+    if plan.recipe.preset == QUICK and stopped and in_memory and plan.peers is ALONE:
+        return renew_leaves(model, join_validation(plan)[0])
+    return model
 
 
 def named_sets(

@@ -56,7 +56,13 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
     merged = engine.format.merge(parsed) if weights is None else engine.format.merge(parsed, weights)
     booster = engine.load(merged).finished({})
     origins: list[dict[str, Any]] = [
-        {"rounds": model.best_iteration, "params": dict(model.info.parameters or {})}
+        {
+            "rounds": model.best_iteration,
+            "params": dict(model.info.parameters or {}),
+            "objective": model.info.objective,
+            "training": model.info.training,
+            "starts": model._booster.start_trees > 0,
+        }
         | ({} if weights is None else {"weight": float(weights[i])})
         | ({} if model.info.averaged is None else {"averaged": model.info.averaged})
         for i, model in enumerate(models)

@@ -179,6 +179,22 @@ class LightGBMFormat(ModelFormat):
             texts.append(replace(tree, fields={**tree.fields, b"decision_type": kinds}).to_bytes())
         return joined(model.head, texts, model.tail)
 
+    def leaf_values(self, model: LightGBMText) -> list[Float64Array]:
+        ends = np.cumsum([tree.leaves for tree in model.trees])
+        return np.split(model.leaf_value, ends[:-1])[model.start_trees :]
+
+    def with_leaves(
+        self, model: LightGBMText, values: Sequence[Float64Array], start: Mapping[int, Curve] | None = None
+    ) -> bytes:
+        first, grown = model.trees[: model.start_trees], model.trees[model.start_trees :]
+        texts = [tree.to_bytes() for tree in first]
+        if start is not None:
+            texts = [tree.encode() for tree in write_start(start)]
+        for tree, leaves in zip(grown, values, strict=True):
+            fields = {**tree.fields, b"leaf_value": b" ".join(b"%.17g" % leaf for leaf in leaves.tolist())}
+            texts.append(replace(tree, number=len(texts), fields=fields).to_bytes())
+        return joined(model.head, texts, model.tail)
+
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         model, infos, trees = parse_text(body), ["none"] * len(names), []
         own = re.search(rb"^feature_infos=(.*)$", model.head, re.MULTILINE)

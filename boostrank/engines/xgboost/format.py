@@ -177,6 +177,20 @@ class XGBoostFormat(ModelFormat):
                     tree["default_left"][node] = int(left)
         return write_json(model.document)
 
+    def leaf_values(self, model: XGBoostModel) -> list[Float64Array]:
+        # XGBoost numbers leaves as nodes; thresholds stay where they are.
+        return [np.array(tree["split_conditions"], np.float64) for tree in model.forest["trees"][model.start_trees :]]
+
+    def with_leaves(
+        self, model: XGBoostModel, values: Sequence[Float64Array], start: Mapping[int, Curve] | None = None
+    ) -> bytes:
+        trees = []
+        for tree, leaves in zip(model.forest["trees"][model.start_trees :], values, strict=True):
+            is_leaf = np.array(tree["left_children"]) < 0
+            conditions = np.where(is_leaf, leaves.astype(np.float32), tree["split_conditions"])
+            trees.append({**tree, "split_conditions": conditions.tolist()})
+        return model.with_trees(model.start if start is None else start, trees, model.ends)
+
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         document = json.loads(body)
         learner = document["learner"]

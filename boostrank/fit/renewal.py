@@ -1,0 +1,238 @@
+"""Leaf values of trained trees, computed again from all queries while the splits stay.
+
+    value_l = -rate G_l / (H_l + lambda)
+
+G_l, H_l: sums of the objective's gradient and Hessian over the rows in leaf l, at the scores of the trees before. A
+training that was stopped on held-out queries has not seen them; renewed, its leaves learn from every query. The rows
+that trained the trees give the training's own values again, up to the rounding of its sums.
+
+Source: Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics 2001, algorithm 1,
+whose second step is applied to more rows than its first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import structs
+
+from boostrank.core.errors import DataError, ModelError, ParameterError
+from boostrank.core.machine import resolve_threads
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset, takes_dataset
+from boostrank.engines import get_backend
+from boostrank.engines.base import LEAVES, Backend, Wanted
+from boostrank.fit.fill import array_of
+from boostrank.fit.plan import Plan
+from boostrank.fit.run import PreparedTraining, prepare_training
+from boostrank.model.ranking_model import RankingModel, as_model
+from boostrank.objective.bound import BoundObjective
+from boostrank.objective.mixture import objective_from_dict
+
+_ROWS = 1 << 16  # rows whose leaves are found together
+_OF_CATEGORIES = "categorical splits have a penalty of their own"
+_CHANGES_LEAVES = ("lambda_l1", "reg_alpha", "max_delta_step", "path_smooth", "linear_tree", "monotone_constraints")
+"""Parameters with which a leaf has another value than the equation gives."""
+
+
+def renew_leaves(model: RankingModel, plan: Plan) -> RankingModel:
+    """Return the model with its leaves computed from the plan's training set.
+
+    Args:
+        model: one training by the objective of the plan, which is cut to its best rounds.
+        plan: the plan of the model's training, with all queries as the training set.
+
+    Returns:
+        The renewed model, or the same model where `unrenewable` gives a reason.
+    """
+    training = prepare_training(plan)
+    if unrenewable(plan.engine, training):
+        return model
+    assert training.objective is not None
+    rounds, engine = model.best_iteration, plan.engine
+    parsed = engine.format.parse(model.to_bytes())
+    values = engine.format.leaf_values(parsed)
+    if len(values) != rounds:
+        return model
+    # The leaf of each row in each grown tree, and the scores before the first of them.
+    data, start = training.train_set, training.begin
+    leaves = _find_leaves(model, data.features, len(values), plan.threads)
+    scores = np.zeros(data.n_documents) if start is None else start.scores.copy()
+    objective = training.objective.bind(data.labels, data.queries)
+    named = engine.params.named(training.given.engine)
+    renewed = _renew_trees(objective, scores, leaves, values, named)
+    # The model keeps its splits, and starts from the regression on all rows.
+    body = engine.format.with_leaves(parsed, renewed, {} if start is None else start.start.curves)
+    if plan.fill:
+        body = engine.format.filled(body, array_of(plan.fill, plan.train_set.feature_names))
+    categories = {data.feature_names.index(name): column for name, column in plan.train_set.categories.items()}
+    booster = engine.load(body).finished(categories)
+    return model.altered(booster=booster, info=model.info | {"renewed_on": len(data.queries)})
+
+
+@takes_dataset
+def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int | None = None) -> RankingModel:
+    """Return a model with the same splits whose leaves are computed from other data.
+
+    New judgements or new documents change what a leaf should say long before they change where trees split. A refit
+    costs one pass over the rows a tree, exports as before, and needs no validation set.
+
+    Args:
+        model: a model of boostrank with its record, or the path of its file: one training, or an average.
+        data: N labelled documents with the model's features.
+        keep: share of its old value that each leaf keeps, from 0 to 1.
+        threads: number of threads; None for every available core. The result does not depend on it.
+
+    Returns:
+        The refitted model, without calibration. Its linear start stays, and leaves without a row keep their value.
+
+    Raises:
+        ModelError: if the objective is not recorded or not boostrank's, or leaves follow another rule.
+        DataError: if the features differ, or no query has documents of different gain.
+        ParameterError: if `keep` is not between 0 and 1.
+
+    Example:
+        >>> import boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> january, february = (make_ranking_data(queries=40, seed=seed).dataset for seed in (1, 2))
+        >>> model = boostrank.train({"objective": "xe-ndcg", "verbosity": -1}, january, num_boost_round=5)
+        >>> boostrank.refit(model, february, keep=0.5).num_trees() == model.num_trees()
+        True
+    """
+    if not 0.0 <= keep <= 1.0:
+        raise ParameterError(f"keep={keep!r} must be between 0 and 1")
+    ranker, threads = as_model(model), resolve_threads(threads)
+    engine = get_backend(ranker.backend)
+    if ranker.categories:
+        raise ModelError(f"its leaves cannot be refitted: {_OF_CATEGORIES}")
+    parts = list(_parts_of(ranker, engine))
+    parsed = engine.format.parse(ranker.to_bytes())
+    values = engine.format.leaf_values(parsed)
+    if sum(part.rounds for part in parts) != len(values):
+        raise ModelError(
+            f"the record counts {sum(part.rounds for part in parts)} trees, but the file has {len(values)}"
+        )
+    if ranker.info.gain is not None and data.gain != ranker.info.gain:
+        raise DataError(f"the model learnt the gain {ranker.info.gain!r}: read the data with it (--gain)")
+    # What is left of the scores without the grown trees is the linear start, which the parts that began with it share.
+    leaves = _find_leaves(ranker, ranker._features(data, threads), len(values), threads)
+    start = ranker._booster.predict(
+        ranker._features(data, threads), Wanted(rounds=ranker.best_iteration, threads=threads)
+    )
+    for leaf, old in zip(leaves, values, strict=True):
+        start -= old[leaf]
+    begun = sum(part.weight for part in parts if part.starts) or 1.0
+    renewed: list[Float64Array] = []
+    for part in parts:
+        trees = slice(len(renewed), len(renewed) + part.rounds)
+        scores = start / begun if part.starts else np.zeros(data.n_documents)
+        objective = part.objective.bind(data.labels, data.queries)
+        unweighted = [old / part.weight for old in values[trees]]
+        new = _renew_trees(objective, scores, leaves[trees], unweighted, part.params, keep)
+        renewed += [value * part.weight for value in new]
+    booster = engine.load(engine.format.with_leaves(parsed, renewed)).finished({})
+    info = structs.replace(ranker.info, renewed_on=len(data.queries), calibration=None)
+    return ranker.altered(booster=booster, best_rounds=0, info=info, evals_result={}, summary=None)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One training of a model.
+
+    Args:
+        rounds: number of its trees.
+        weight: factor of its scores in the model.
+        objective: what it optimised, with the length of its schedules.
+        params: engine parameters under their main names.
+        starts: whether it began with a linear start.
+    """
+
+    rounds: int
+    weight: float
+    objective: Any
+    params: Mapping[str, Any]
+    starts: bool
+
+
+def _parts_of(model: RankingModel, engine: Backend) -> Iterator[_Part]:
+    """Yield the trainings of a model in the order of its trees."""
+    info, starts = model.info, model._booster.start_trees > 0
+    alone = {"objective": info.objective, "params": info.parameters, "training": info.training, "starts": starts}
+    for part in info.averaged or [alone]:
+        described, params = part.get("objective"), engine.params.named(part.get("params") or {})
+        if not described or "averaged" in part:
+            raise ModelError("the record names no objective for each part of the model: train it again instead")
+        reason = _other_rule(engine, params)
+        if reason:
+            raise ModelError(f"its leaves cannot be refitted: {reason}")
+        try:
+            objective = objective_from_dict(described)
+        except ParameterError as error:
+            name = str(described.get("name"))[:40]
+            raise ModelError(f"its leaves cannot be refitted: its objective {name!r} is not boostrank's") from error
+        training = part["training"] or {}
+        rounds = (training.get("rounds") or 0) + (training.get("rounds_before") or 0)
+        yield _Part(
+            rounds=part.get("rounds") or rounds,
+            weight=float(part.get("weight", 1.0 / len(info.averaged or [alone]))),
+            objective=objective.over(rounds),
+            params=params,
+            starts=part["starts"],
+        )
+
+
+def unrenewable(engine: Backend, training: PreparedTraining) -> str:
+    """Return the reason why the leaves of a training cannot be renewed, or an empty string."""
+    if training.objective is None:
+        return "the objective is not boostrank's"
+    if training.train_set.categorical:
+        return _OF_CATEGORIES
+    return _other_rule(engine, engine.params.named(training.given.engine))
+
+
+def _other_rule(engine: Backend, params: Mapping[str, Any]) -> str:
+    """Return the reason why leaves have other values than the equation gives, or an empty string."""
+    boosting = params.get("boosting", params.get("booster", "gbtree"))
+    if not engine.grows_trees or boosting not in ("gbtree", "gbdt", "goss"):
+        return "trees are not added one after the other"
+    changed = [name for name in _CHANGES_LEAVES if params.get(name)]
+    return f"{changed[0]} changes the values of leaves" if changed else ""
+
+
+def _find_leaves(model: RankingModel, features: Any, trees: int, threads: int) -> npt.NDArray[np.uint16]:
+    """Return the leaf of each row in each grown tree, uint16[N, trees]."""
+    rows = features.shape[0]
+    leaves = np.empty((trees, rows), np.uint16)
+    for first in range(0, rows, _ROWS):
+        part = features[first : first + _ROWS]
+        every = model._booster.predict(part, Wanted(LEAVES, rounds=model.best_iteration, threads=threads))
+        leaves[:, first : first + _ROWS] = every[:, every.shape[1] - trees :].T
+    return leaves
+
+
+def _renew_trees(
+    objective: BoundObjective,
+    scores: Float64Array,
+    leaves: npt.NDArray[np.uint16],
+    values: list[Float64Array],
+    params: Mapping[str, Any],
+    keep: float = 0.0,
+) -> list[Float64Array]:
+    """Return new values of the leaves of each tree. Leaves without a row keep theirs. `scores` are overwritten."""
+    rate = float(params.get("learning_rate", 0.1))
+    penalty = float(params.get("lambda_l2", params.get("reg_lambda", 0.0)))
+    renewed = []
+    for number, (leaf, old) in enumerate(zip(leaves, values, strict=True)):
+        gradient = objective.gradient(scores, number, loss=False)
+        slope = np.bincount(leaf, gradient.grad, old.size)
+        curvature = np.bincount(leaf, gradient.hess, old.size) + penalty
+        value = np.divide(-rate * slope, curvature, out=old.copy(), where=curvature > penalty)
+        if keep:
+            value += keep * (old - value)
+        scores += value[leaf]
+        renewed.append(value)
+    return renewed

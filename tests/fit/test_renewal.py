@@ -1,0 +1,175 @@
+"""Leaves renewed on more queries: the equation, what they have seen, and where they stay as they were."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank import RankingDataset, RankingModel, average, refit, train
+from boostrank.core.errors import ModelError, ParameterError
+from boostrank.data.synthetic import make_ranking_data
+from boostrank.data.text.writer import write_libsvm
+from boostrank.engines import get_backend
+from boostrank.fit.plan import Plan
+from boostrank.fit.renewal import renew_leaves
+from boostrank.fit.run import run
+from boostrank.fit.train import resolve, with_params
+from boostrank.options import TrainOptions
+from tests.cli.conftest import invoke
+
+ENGINES = ["lightgbm", "xgboost"]
+PARAMS: dict[str, Any] = {"num_threads": 1, "verbosity": -1, "seed": 3, "learning_rate": 0.2}
+pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+
+
+@pytest.fixture(scope="module")
+def few() -> RankingDataset:
+    return make_ranking_data(queries=30, seed=1).dataset
+
+
+@pytest.fixture(scope="module")
+def more(few: RankingDataset) -> RankingDataset:
+    return few.joined(make_ranking_data(queries=20, seed=2).dataset.like(few))
+
+
+def plan_of(data: RankingDataset, backend: str = "lightgbm", **params: Any) -> Plan:
+    options = with_params(TrainOptions(rounds=12, backend=backend, start=params.pop("start", "auto")), PARAMS | params)
+    return resolve(options, data)
+
+
+def leaf_values(model: RankingModel) -> list[np.ndarray]:
+    engine_format = get_backend(model.backend).format
+    return engine_format.leaf_values(engine_format.parse(model.to_bytes()))
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.parametrize("objective", ["auto", "reg-shf-sdcg"])
+def test_the_rows_that_trained_give_the_same_model(backend: str, objective: str, few: RankingDataset) -> None:
+    plan = plan_of(few, backend, objective=objective)
+    model = run(plan)
+    renewed = renew_leaves(model, plan)
+    tolerance = 0.0 if backend == "lightgbm" else 1e-5
+    np.testing.assert_allclose(renewed.predict(few), model.predict(few), rtol=0.0, atol=tolerance)
+    assert renewed.info["renewed_on"] == len(few.queries)
+
+
+@pytest.mark.usefixtures("leaves_as_grown")
+def test_leaves_are_the_slopes_over_the_curvatures_of_all_rows(few: RankingDataset, more: RankingDataset) -> None:
+    plan = plan_of(few, objective="lambdarank", start="none", lambda_l2=0.5)
+    model = run(plan)
+    renewed = renew_leaves(model, replace(plan, train_set=more))
+    # One tree after the other, in plain NumPy.
+    objective = plan.settings.objective
+    assert objective is not None
+    bound = objective.over(12).bind(more.labels, more.queries)
+    leaves, scores = model.predict(more, pred_leaf=True), np.zeros(more.n_documents)
+    for number, values in enumerate(leaf_values(renewed)):
+        gradient = bound.gradient(scores, number)
+        for leaf in range(values.size):
+            rows = leaves[:, number] == leaf
+            slope, curvature = gradient.grad[rows].sum(dtype=float), gradient.hess[rows].sum(dtype=float)
+            if rows.any():
+                assert values[leaf] == pytest.approx(-0.2 * slope / (curvature + 0.5), rel=1e-5)
+        scores += values[leaves[:, number]]
+    assert not np.allclose(renewed.predict(more), model.predict(more))
+
+
+@pytest.mark.usefixtures("leaves_as_grown")
+def test_a_leaf_without_a_row_keeps_its_value(few: RankingDataset) -> None:
+    plan = plan_of(few, objective="lambdarank", start="none")
+    model = run(plan)
+    part = few.take(np.arange(3))
+    empty = np.setdiff1d(np.arange(leaf_values(model)[0].size), model.predict(part, pred_leaf=True)[:, 0])
+    renewed = renew_leaves(model, replace(plan, train_set=part))
+    assert empty.size
+    np.testing.assert_array_equal(leaf_values(renewed)[0][empty], leaf_values(model)[0][empty])
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"objective": "lightgbm:lambdarank"},
+        {"objective": lambda scores, data: (scores - data.get_label(), np.ones_like(scores))},
+        {"boosting": "dart"},
+        {"path_smooth": 2.0},
+        {"lambda_l1": 0.1},
+        {"linear_tree": True},
+        {"monotone_constraints": [1, 0, 0, 0]},
+        {"categorical_feature": [0]},
+    ],
+    ids=str,
+)
+def test_leaves_that_follow_another_rule_stay(
+    params: dict[str, Any], few: RankingDataset, more: RankingDataset
+) -> None:
+    narrow = [
+        replace(data, features=np.floor(np.abs(data.features[:, :4])), feature_names=tuple("abcd"))
+        for data in (few, more)
+    ]
+    plan = plan_of(narrow[0], **params)
+    model = run(plan)
+    assert renew_leaves(model, replace(plan, train_set=plan_of(narrow[1], **params).train_set)) is model
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_quick_learns_from_the_queries_that_stopped_it(backend: str, few: RankingDataset) -> None:
+    valid = make_ranking_data(queries=20, seed=2).dataset
+    model = train(PARAMS, few, valid_sets=[valid], quality="quick", backend=backend)
+    kept = train(
+        PARAMS, few, valid_sets=[valid], quality="quick", backend=backend, num_boost_round=model.best_iteration
+    )
+    assert model.info["renewed_on"] == 50
+    assert "renewed_on" not in kept.info  # no early stopping: the validation queries are only measured
+    leaves = [one.predict(valid, pred_leaf=True)[:, -1] for one in (model, kept)]
+    np.testing.assert_array_equal(*leaves)
+    assert not np.allclose(model.predict(valid), kept.predict(valid))
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.parametrize("objective", ["lambdarank", "reg-shf-sdcg"])
+def test_a_refit_on_the_same_rows_gives_the_same_model(backend: str, objective: str, few: RankingDataset) -> None:
+    model = train(PARAMS | {"objective": objective}, few, num_boost_round=12, backend=backend)
+    again = refit(model, few)
+    np.testing.assert_allclose(again.predict(few), model.predict(few), rtol=0.0, atol=1e-5)
+    assert again.info["renewed_on"] == len(few.queries)
+
+
+def test_a_refit_of_an_average_is_the_average_of_refits(few: RankingDataset, more: RankingDataset) -> None:
+    parts = [
+        train(PARAMS | {"objective": name}, few, num_boost_round=rounds) for name, rounds in (("auto", 5), ("sdcg", 7))
+    ]
+    averaged = average(parts, [0.5, 2.0])
+    expected = average([refit(part, more) for part in parts], [0.5, 2.0])
+    np.testing.assert_allclose(refit(averaged, more).predict(more), expected.predict(more), rtol=1e-3, atol=1e-4)
+
+
+def test_a_refit_keeps_a_share_of_the_leaves(few: RankingDataset, more: RankingDataset) -> None:
+    model = train(PARAMS | {"objective": "lambdarank"}, few, num_boost_round=1)
+    new, half, old = (refit(model, more, keep=keep).predict(more) for keep in (0.0, 0.5, 1.0))
+    np.testing.assert_allclose(half, (new + old) / 2.0, atol=1e-6)
+    np.testing.assert_allclose(old, model.predict(more), atol=1e-6)
+    assert not np.allclose(new, old)
+
+
+def test_a_refit_needs_a_share_and_an_objective_of_ours(few: RankingDataset) -> None:
+    model = train(PARAMS, few, num_boost_round=2)
+    native = train(PARAMS | {"objective": "lightgbm:lambdarank"}, few, num_boost_round=2)
+    with pytest.raises(ParameterError, match="keep"):
+        refit(model, few, keep=1.5)
+    with pytest.raises(ModelError, match="lightgbm:lambdarank"):
+        refit(native, few)
+    with pytest.raises(ModelError, match="record"):
+        refit(RankingModel(native._booster, info={}), few)
+
+
+def test_the_command_writes_a_refitted_model(few: RankingDataset, tmp_path: Path) -> None:
+    model, data = tmp_path / "m.txt", tmp_path / "d.txt"
+    write_libsvm(data, few)
+    train(PARAMS | {"objective": "lambdarank"}, RankingDataset.read(data), num_boost_round=3).save(model)
+    result = invoke("refit", model, data, "-o", tmp_path / "new.txt", "--keep", 0.2)
+    assert result.exit_code == 0, result.output
+    assert RankingModel.load(tmp_path / "new.txt").info["renewed_on"] == len(few.queries)
