@@ -101,7 +101,7 @@ def test_a_leaf_without_a_row_keeps_its_value(few: RankingDataset) -> None:
         {"monotone_constraints": [1, 0, 0, 0]},
         {"categorical_feature": [0]},
     ],
-    ids=str,
+    ids=["native", "function", "dart", "path_smooth", "lambda_l1", "linear_tree", "monotone", "categories"],
 )
 def test_leaves_that_follow_another_rule_stay(
     params: dict[str, Any], few: RankingDataset, more: RankingDataset
