@@ -483,8 +483,8 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
     init_model: Any = option("Continue training this model.", file="read", group=StartOptions.GROUP, conflicts="folds")
     quality: str | None = option(
         "Defaults for all other options. good: train one model per fold of queries (4 folds), each with another "
-        "objective or start, and average them. quick: train one model, with trees chosen from the data and early "
-        "stopping on --valid. plain: train one model with the engine's defaults.",
+        "objective or start, and average them. quick: train one model, with trees chosen from the data, early "
+        "stopping on --valid, and leaves from all queries. plain: train one model with the engine's defaults.",
         "plain",
         choices="plain quick good",
         unset=None,

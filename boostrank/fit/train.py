@@ -88,8 +88,9 @@ def train(
         start: with "linear", trees start from a cross-fitted ridge regression (`boostrank.fit.start.cross_fit`), which
             is part of the model. "auto" means linear for the objective `auto` if possible, and "none" means no start.
         quality: "plain" is a single training with the engine's defaults. "quick" is a single training with trees suited
-            to the data, and with early stopping if there is a validation set and no `num_boost_round`. "good" is the
-            average of such trainings on folds of whole queries. See `boostrank.fit.presets`.
+            to the data, and with early stopping if there is a validation set and no `num_boost_round`; its leaves are
+            then computed again from the queries of both sets (`boostrank.fit.renewal`). "good" is the average of such
+            trainings on folds of whole queries. See `boostrank.fit.presets`.
         folds: number of folds of whole queries. For each fold, a model is trained without the fold and stopped early on
             it, and the models are averaged. None means the default of `quality`.
         max_trees: maximum number of trees in the model, including the linear start (one per feature).
