@@ -6,7 +6,7 @@
 Documents of equal gain are compared by the sigmoid of SDCG (`kernels.hinge_ranks`). With k, the truncation weight W(r)
 = G_tau(r - s_m) is annealed: s_m, the largest rank among the k most relevant documents, replaces k in each round and is
 constant in the gradient, eq (17). s_m is measured on the same inflated ranks as W, because a hard rank would make the
-weight underflow.
+weight underflow. s_m is at least k, or the length of a list of fewer documents, whose most relevant k are all.
 
 Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (12)-(17). Deviations: the
 equations are reconstructed from quotations; the paper's hinge is unknown, softplus is our choice; the n-document form

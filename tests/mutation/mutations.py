@@ -89,7 +89,7 @@ MUTATIONS = [
     (LAMBDA, "for i in range(min(j, depth)):", "for i in range(min(j, depth + 1)):", "lambdarank"),
     (LAMBDA, "and s[0] != s[n - 1]", "and True", "lambdarank"),
     (APPROX, "params.k + 0.5 if", "params.k if", "approx-ndcg"),
-    (SDCG, "min(params.k, query.scores.size) if", "params.k + 0.5 if", "sdcg"),
+    (SDCG, "float(params.k) if", "min(params.k, query.scores.size) if", "sdcg"),
     (SHARED, "math.log2(1.0 + r)", "math.log2(2.0 + r)", "sdcg"),
     (SHARED, "1.0 - (rank - 1.0) / sizes[number]", "1.0 - rank / sizes[number]", "sdcg"),
     (SHARED, "np.where(k == 0, sizes, np.minimum(k, sizes))", "sizes", "sdcg"),
