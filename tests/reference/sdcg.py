@@ -30,7 +30,7 @@ def rank_slope(scores, j, i, sigma):
     """drhat_j / do_i, eq (10) for n documents: with +1 for i = j, with -1 for another."""
     if i != j:
         return -slope(scores[j] - scores[i], sigma)
-    return math.fsum(slope(scores[j] - scores[l], sigma) for l in range(len(scores)) if l != j)
+    return math.fsum(slope(scores[j] - scores[k], sigma) for k in range(len(scores)) if k != j)
 
 
 def weight(rank, values):
