@@ -9,11 +9,11 @@ documents, replaces k in each round and is constant in the gradient, eq (17). s_
 same inflated ranks as W, because a hard rank would make the weight underflow. s_m is at least k, or
 the length of a list of fewer documents, whose most relevant k are all.
 
-Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (12)-(17).
-Deviations: the equations are reconstructed from quotations; the paper's hinge is unknown, softplus
-is our choice; the n-document form follows from its two-document one; divided by the ideal DCG; no
-truncation by default; with a linear training discount and ranks beyond n, see
-`kernels.sigmoid_ranks.smooth_dcg`.
+Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (12)-(13) for
+the ranks, (17) for the weight. Deviations: the equations are reconstructed from quotations; the
+paper's hinge is unknown, softplus is our choice; the n-document form follows from its two-document
+one; divided by the ideal DCG; no truncation by default; with a linear training discount and ranks
+beyond n, see `kernels.sigmoid_ranks.smooth_dcg`.
 
 Hessian: h_p = sum_j (|c_p| + |c_j|) kappa_pj. With constant rank slopes c, it majorises the loss along every score
 (pairs of unequal gain; equal gains get the proxy w of SDCG).

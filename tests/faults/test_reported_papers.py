@@ -65,3 +65,30 @@ def test_report_01_a_cut_off_beyond_the_list_has_the_documented_value(name):
                 assert loss < at_length[0]  # the last documents have more than half their weight
     # No order of a list that fits above the cut-off is better than another.
     assert not run("smooth-precision", [1, 0, 0], [0.0, 1.0, 2.0], k=5)[1].any()
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.1, 1.0, 1e3])
+def test_report_05_a_query_without_relevant_documents_in_the_first_k_has_a_gradient(scale):
+    rng = np.random.default_rng(4)
+    for n in (12, 40):
+        labels, scores = np.zeros(n), scale * np.sort(rng.normal(size=n))[::-1]
+        labels[10:] = rng.integers(0, 3, n - 10)
+        labels[-1] = 2
+        grad = run("margin-ndcg", labels, scores)[1]
+        assert grad @ labels < 0
+        assert not run("margin-ndcg", labels, scores, bound="tight")[1].any()
+
+
+def test_report_06_ten_tied_documents_have_the_ndcg_of_a_random_order_with_sinkhorn():
+    labels = [0, 2, 0, 1, 0, 0, 0, 1, 0, 0]
+    gains, d = np.exp2(labels) - 1, 1 / np.log2(2 + np.arange(10))
+    random = gains.sum() * d.mean() / (np.sort(gains)[::-1] @ d)
+    unscaled, scaled = (-run("soft-ndcg", labels, np.zeros(10), ranks=r)[0] for r in ("binomial", "sinkhorn"))
+    assert scaled == pytest.approx(random, rel=1e-12)
+    assert unscaled / random == pytest.approx(0.6446 / 0.7618, abs=1e-4)
+
+
+def test_report_12_the_descriptions_name_the_deviations_and_equations():
+    margin = OBJECTIVES.get("margin-ndcg")
+    assert all(words in margin.deviation for words in ("margin 1", "min(k, n)", "grades"))
+    assert "(11)" in OBJECTIVES.get("approx-ndcg").reference
