@@ -143,6 +143,11 @@ def test_reg_shf_is_regression_at_one_end_and_shf_at_the_other():
     assert on_gains[1] == pytest.approx((0.4 - 7) / 3, rel=1e-12)
 
 
+def test_listnet_steps_far_where_its_curvature_vanishes():
+    _, grad, hess = run("listnet", [0, 1], [8.0, 0.0])
+    assert -grad[1] / hess[1] == pytest.approx(2180, rel=1e-3)
+
+
 def test_regression_also_learns_from_queries_without_relevant_documents():
     _, grad, hess = run("regression", [0, 0], [0.5, -1.0])
     assert grad == pytest.approx([0.5, -1.0])

@@ -12,12 +12,12 @@ def freeze(query, scores, values):
 
 
 def places(query, values):
-    """A(r) and margin D(r) / Z_k for the first k ranks."""
+    """A(r) = k + 1 - r and margin D(r) / Z_k for the first k ranks; both are 0 beyond."""
     n = len(query)
     ranks = np.arange(1, min(values["k"], n) + 1)
     blend = values["train_discount"]
     ideal = ideal_dcg(query, values["k"], blend)
-    return len(ranks) + 1.0 - ranks, values["margin"] * discount(ranks, blend, n) / ideal
+    return values["k"] + 1.0 - ranks, values["margin"] * discount(ranks, blend, n) / ideal
 
 
 def perfect_order(query, scores):
