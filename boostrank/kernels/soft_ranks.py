@@ -405,9 +405,11 @@ def scaled(
     # By each chance: p_j without i, divided out from the side where that is stable.
     for j in range(n):
         for i in range(n):
+            if i == j:
+                continue
             pi, without, force = chance[j, i], 0.0, 0.0
             down, divisor = min(pi, 1.0 - pi), 1.0 / max(pi, 1.0 - pi)
-            for step in range(n - 1 if i != j else 0):
+            for step in range(n - 1):
                 r = step if pi <= 0.5 else n - 1 - step
                 without = (p[j, r] - down * without) * divisor
                 after = r + 1 if pi <= 0.5 else r
