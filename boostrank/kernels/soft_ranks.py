@@ -29,7 +29,8 @@ A is the effect of m on the others, and B is their effect on m. `direct` compute
 three passes over the sorted scores. Since all curves share their exponents, one set of running sums serves every node.
 
 Source: Taylor, Guiver, Robertson, Minka, "SoftRank", WSDM 2008, for the contests, the rank-binomial and the normal; the
-sums that replace its recursion are not in the paper.
+sums that replace its recursion are not in the paper. `scaled` is that recursion, with the paper's scaling of the matrix
+of all rank distributions, and the gradient through it.
 """
 
 from __future__ import annotations
@@ -349,6 +350,73 @@ def _slope(pi: float, weights: Float64Array, low: int, high: int, c: int) -> flo
     if low <= VARIANCE:
         total += weights[VARIANCE] * (1.0 - 2.0 * pi)
     return total
+
+
+@inline
+def scaled(
+    s: Float64Array, scale: float, gains: Float64Array, blend: float, sweeps: int, on_others: Float64Array,
+    on_own: Float64Array,
+) -> float:  # fmt: skip
+    """Compute the same as `direct` from rank-binomials scaled by sweeps of Sinkhorn, in n^3.
+
+    A sweep divides every rank by the sum of its probabilities, then every document: p_jr becomes
+    u_j p_jr v_r. The gradient goes back through all sweeps, and `worth` is dJ / dp_jr.
+    """
+    n, last = s.shape[0], 2 * sweeps
+    p, worth, chance, density = np.zeros((4, n, n))
+    # The factors of documents and ranks in turn, and the derivatives of J by them.
+    factors, slopes = np.zeros((2, last + 1, n))
+    on_others[:] = 0.0
+    on_own[:] = 0.0
+    value = 0.0
+    # The recursion over the contests of each document.
+    for j in range(n):
+        p[j, 0], factors[0, j] = 1.0, 1.0
+        for i in range(n):
+            x = scale * (s[i] - s[j])
+            pi = 0.0 if i == j else 0.5 * math.erfc(-_SQRT_HALF * x)
+            chance[j, i] = pi
+            density[j, i] = _DENSITY * math.exp(-0.5 * x * x)
+            for r in range(n - 1, 0, -1):
+                p[j, r] += pi * (p[j, r - 1] - p[j, r])
+            p[j, 0] -= pi * p[j, 0]
+    for t in range(1, last + 1):
+        for j in range(n):
+            for r in range(n):
+                row, column = (r, j) if t % 2 == 1 else (j, r)
+                factors[t, row] += p[j, r] * factors[t - 1, column]
+        factors[t] = 1.0 / np.maximum(factors[t], _TINY)
+    # Back: J by the last two scalings, then each scaling by the one before it.
+    u, v = factors[last], factors[last - 1]
+    for j in range(n):
+        for r in range(n):
+            share = gains[j] * discount(r + 1.0, blend, n)
+            worth[j, r] = share * u[j] * v[r]
+            value += worth[j, r] * p[j, r]
+            slopes[last, j] += share * p[j, r] * v[r]
+            slopes[last - 1, r] += share * p[j, r] * u[j]
+    for t in range(last, 0, -1):
+        slopes[t] *= -factors[t] * factors[t]
+        for j in range(n):
+            for r in range(n):
+                row, column = (r, j) if t % 2 == 1 else (j, r)
+                worth[j, r] += slopes[t, row] * factors[t - 1, column]
+                slopes[t - 1, column] += slopes[t, row] * p[j, r]
+    # By each chance: p_j without i, divided out from the side where that is stable.
+    for j in range(n):
+        for i in range(n):
+            if i == j:
+                continue
+            pi, without, force = chance[j, i], 0.0, 0.0
+            down, divisor = min(pi, 1.0 - pi), 1.0 / max(pi, 1.0 - pi)
+            for step in range(n - 1):
+                r = step if pi <= 0.5 else n - 1 - step
+                without = (p[j, r] - down * without) * divisor
+                after = r + 1 if pi <= 0.5 else r
+                force += density[j, i] * without * (worth[j, after] - worth[j, after - 1])
+            on_others[i] += force
+            on_own[j] += force
+    return value
 
 
 @inline

@@ -9,8 +9,9 @@ With the default alpha the ranks are blunt, and with a sharp beta a relevant doc
 another relevant one: on OHSUMED (five folds, 120 trees) MAP is .390 with beta 1, .448 with 0.1 and .451 with 0.02. beta
 may rise with the rounds.
 
-Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information retrieval measures",
-Information Retrieval 13 (2010), eqs (35) and (38). Deviation: the paper tunes alpha in 50..300 for linear models on
+Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information
+retrieval measures", Information Retrieval 13 (2010), eq (11) for the smooth ranks in the value,
+(35) and (38) for the gradient. Deviation: the paper tunes alpha in 50..300 for linear models on
 normalised features; the default here suits scores on the scale of labels.
 
 Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), c = dJ / dpi, w = P (1 - P), a proxy that bounds |P''|.
@@ -59,6 +60,6 @@ SPEC = ObjectiveSpec(
     name="approx-ap",
     aliases=("approx-map",),
     kernel=kernel,
-    reference="Qin, Liu, Li 2010, eqs (35), (38)",
+    reference="Qin, Liu, Li 2010, eqs (11), (35), (38)",
     prepare=relevance_constants,
 )

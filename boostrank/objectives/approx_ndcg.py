@@ -5,8 +5,9 @@
 
 Without a cut-off this is SDCG with alpha = 1 / sigma, including its wrong gradients on graded data (see `sdcg`).
 
-Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information retrieval measures",
-Information Retrieval 13 (2010), eqs (35) and (38). Deviation: the paper tunes alpha in 50..300 for linear models on
+Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information
+retrieval measures", Information Retrieval 13 (2010), eq (11) for the smooth ranks in the value,
+(35) and (38) for the gradient. Deviation: the paper tunes alpha in 50..300 for linear models on
 normalised features; the default here suits scores on the scale of labels.
 
 Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), c = dJ / dpi, w = P (1 - P), a proxy that bounds |P''|.
@@ -37,7 +38,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 SPEC = ObjectiveSpec(
     name="approx-ndcg",
     kernel=kernel,
-    reference="Qin, Liu, Li 2010, eqs (35), (38)",
+    reference="Qin, Liu, Li 2010, eqs (11), (35), (38)",
     default_options={"gain_base": "least"},
     document_weights="gain",
 )

@@ -7,7 +7,11 @@ The gradient is q - p. L is convex, and queries of any length have equal weight.
 Source: Cao, Qin, Liu, Tsai, Li, "Learning to rank: from pairwise approach to listwise approach", ICML 2007, the top-one
 model of section 4. Deviation: queries with equal gains are skipped; their cross entropy would pull the scores together.
 
-Hessian: the exact diagonal, q (1 - q). Cost: n exponentials per query.
+Hessian: the exact diagonal, q (1 - q). It vanishes with q and the gradient does not, so a Newton
+step can be long: 2,180 for the relevant one of two documents with scores 0 and 8. Trees average
+over documents, and no harm was seen. h = (q + p) / 2 bounds every step by 2, and gave no more:
+NDCG@10 on sparse-long (100 trees) -.0017 [-.0053, .0019], on OHSUMED within .001.
+Cost: n exponentials per query.
 """
 
 from __future__ import annotations

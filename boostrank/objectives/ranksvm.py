@@ -1,14 +1,19 @@
 """RankSVM: a hinge, or its square, on every pair.
 
-    L = sum over pairs with g_i > g_j of  max(0, m - (s_i - s_j))          pair_loss=hinge
-                                   or of  1/2 max(0, m - (s_i - s_j))^2    pair_loss=squared
+    L = sum over pairs with g_i > g_j of  1/2 max(0, m - (s_i - s_j))^2    pair_loss=squared
+                                   or of  max(0, m - (s_i - s_j))          pair_loss=hinge
 
-Source: Herbrich, Graepel, Obermayer, "Large margin rank boundaries for ordinal regression", 2000; Joachims, "Optimizing
-search engines using clickthrough data", KDD 2002; the square: Chapelle, Keerthi, "Efficient algorithms for ranking with
-SVMs", 2010. Deviation: no norm of a weight vector is penalised; the trees regularise.
+The default is the square, of Chapelle and Keerthi, which has a curvature for Newton leaves. The first
+two sources, and the RankSVM of LETOR's published baselines, have the hinge.
 
-Hessian: the number of pairs that violate the margin. For the square it is the exact diagonal unless a pair is exactly
-on the margin. The hinge has no curvature, so the number of pairs is divided by m, which limits a step to m.
+Source: Herbrich, Graepel, Obermayer, "Large margin rank boundaries for ordinal regression", 2000;
+Joachims, "Optimizing search engines using clickthrough data", KDD 2002; the square: Chapelle,
+Keerthi, "Efficient algorithms for ranking with SVMs", 2010. Deviation: no norm of a weight vector
+is penalised; the trees regularise.
+
+Hessian: the number of pairs that violate the margin. For the square it is the exact diagonal unless
+a pair is exactly on the margin. The hinge has no curvature, so the number of pairs is divided by m,
+which limits a step to m.
 Cost: n log n, see `kernels.margin`.
 """
 

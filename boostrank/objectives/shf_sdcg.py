@@ -3,15 +3,17 @@
     rhat_i = 1 + sum_{j != i} K_ij(s_i - s_j),   K = A where g_i > g_j, B(x) = 1 + A(-x) where g_i < g_j
     J      = (1/Z) sum_i g_i D(rhat_i) W(rhat_i),   A(x) = ln(1 + exp(-x / sigma))
 
-Documents of equal gain are compared by the sigmoid of SDCG (`kernels.hinge_ranks`). With k, the truncation weight W(r)
-= G_tau(r - s_m) is annealed: s_m, the largest rank among the k most relevant documents, replaces k in each round and is
-constant in the gradient, eq (17). s_m is measured on the same inflated ranks as W, because a hard rank would make the
-weight underflow.
+Documents of equal gain are compared by the sigmoid of SDCG (`kernels.hinge_ranks`). With k, the
+truncation weight W(r) = G_tau(r - s_m) is annealed: s_m, the largest rank among the k most relevant
+documents, replaces k in each round and is constant in the gradient, eq (17). s_m is measured on the
+same inflated ranks as W, because a hard rank would make the weight underflow. s_m is at least k, or
+the length of a list of fewer documents, whose most relevant k are all.
 
-Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (12)-(17). Deviations: the
-equations are reconstructed from quotations; the paper's hinge is unknown, softplus is our choice; the n-document form
-follows from its two-document one; divided by the ideal DCG; no truncation by default; with a linear training discount
-and ranks beyond n, see `kernels.sigmoid_ranks.smooth_dcg`.
+Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (12)-(13) for
+the ranks, (17) for the weight. Deviations: the equations are reconstructed from quotations; the
+paper's hinge is unknown, softplus is our choice; the n-document form follows from its two-document
+one; divided by the ideal DCG; no truncation by default; with a linear training discount and ranks
+beyond n, see `kernels.sigmoid_ranks.smooth_dcg`.
 
 Hessian: h_p = sum_j (|c_p| + |c_j|) kappa_pj. With constant rank slopes c, it majorises the loss along every score
 (pairs of unequal gain; equal gains get the proxy w of SDCG).

@@ -6,9 +6,10 @@
 The factor in brackets is the smooth rank of i among the relevant documents, so J is a mean of quotients of two smooth
 ranks. ApproxAP differs only in that factor, whose sigmoid takes differences of ranks (`approx_ap`).
 
-Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics", Information Retrieval
-13 (2010), eq (9). Deviation: the printed double sum includes i = j, so a document adds P_ii = 1/2 to its own precision,
-and lone relevant documents get half the weight. Here it adds 1, so J tends to average precision as sigma falls.
+Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics",
+Information Retrieval 13 (2010), eq (9) for the value; its gradient follows. Deviation: the printed
+double sum includes i = j, so a document adds P_ii = 1/2 to its own precision, and lone relevant
+documents get half the weight. Here it adds 1, so J tends to average precision as sigma falls.
 
 Hessian: h_p = (1/sigma^2) (sum_j w_pj (|c_j| + |c_p|) + the same over relevant j with d for c), w = P (1 - P), c = dJ /
 drank, d = dJ / dbracket; a proxy. Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with

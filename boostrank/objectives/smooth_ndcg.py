@@ -8,10 +8,11 @@ from a constant into exact NDCG. Equal scores have a zero gradient, and a docume
 the first `warm_rounds` rounds are a regression. In these rounds `mix`, the share of R = (1/2n) sum_i (s_i - t_i)^2, is
 1; afterwards it is 0 and sigma starts to fall. Early stopping also waits for these rounds.
 
-Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics", Information Retrieval
-13 (2010), eq (10) and its second appendix. Deviations: training continues from the regression, where the paper pulls a
-weight vector back to it; sigma falls with the rounds, where the paper optimises to the end at each of 13 values. J is
-not differentiable where two scores tie: the order d is constant in the gradient.
+Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics",
+Information Retrieval 13 (2010), eq (10) and its second appendix for the gradient. Deviations:
+training continues from the regression, where the paper pulls a weight vector back to it; sigma
+falls with the rounds, where the paper optimises to the end at each of 13 values. J is not
+differentiable where two scores tie: the order d is constant in the gradient.
 
 Hessian: (2/sigma) (sum_j D_j h_pj |g_p - gbar_j| + D_r(p) sum_i h_ir(p) |g_i - gbar_r(p)|), a proxy. In a query with
 more than eight distinct gains, |g - gbar| is interpolated between eight of them. The result is never smaller, and equal

@@ -3,23 +3,39 @@
     pi_ij = P(i beats j) = Phi((s_i - s_j) / (sqrt2 sigma))
     J     = (1/Z) sum_j g_j E[D(rank_j)],     rank_j (from 0): the number of n - 1 independent contests that j loses
 
-Tied scores give ranks distributed as Binomial(n - 1, 1/2), not uniform ones. `ranks=normal` is the paper's shortcut, a
-normal with the rank's mean and variance. The authors found that the log discount was best on training queries and a
-shallower, almost linear one on others; see `train_discount`. sigma stays fixed while scores grow or shrink, so it has
-no effect by itself from a zero start.
+The rank of each document is a distribution of its own, so ranks are not shared out: ten tied
+documents get ranks distributed as Binomial(9, 1/2), seldom the first or the last, and the expected
+NDCG is 15% below that of a random order (.6446 for .7618). ranks=sinkhorn scales
+these distributions as the paper proposes: `sweeps` times, the probabilities of each rank and then
+those of each document are divided by their sum. Where scores are 0.3, 1 and 3 sigma apart in lists
+of 10, the mean error of the expected NDCG falls from -.109, -.078 and -.011 to .002, .006 and
+-.001; in lists of 40 from -.132, -.096 and -.026 to -.009, -.019 and -.011 (40 sweeps: -.007,
+-.005, -.003). It takes time n^3 and memory n^2, so lists may have at most 250 documents, and `sums`
+is not read.
 
-Source: Taylor, Guiver, Robertson, Minka, "SoftRank: optimizing non-smooth rank metrics", WSDM 2008. Deviations: the
-paper's recursion over the rank distribution costs n^3 per query and its derivative more; here the expected discount is
-computed without a distribution (see `kernels.soft_ranks`), with the same result. Gains are 2^label - 1 as in the other
-objectives; the paper prints no "- 1".
+ranks=normal is the paper's shortcut, a normal with the rank's mean and variance. The authors found
+that the log discount was best on training queries and a shallower, almost linear one on others; see
+`train_discount`. sigma stays fixed while scores grow or shrink, so it has no effect by itself from
+a zero start.
 
-Hessian: h_m = (|A_m| + |B_m|) / (2 sigma^2), A_m the gradient of m on other documents' discounts and B_m on its own.
-For rank-binomial all pair gradients of a kind have one sign, so this is the sum of absolute pair gradients sum_j N_mj
-(g_j |Delta_mj| + g_m |Delta_jm|) / (sqrt2 sigma). |gradient| <= sqrt2 sigma h, so no Newton step is longer.
-Cost: `sums` fast or exact: n times nodes (14 to 29) times exponents (10 or 18); direct: n times relevant documents
-times nodes. The normal adds about sqrt n per relevant document.
-Largest relative difference from pairs: fast 3e-7 at 200 documents and 4e-6 at 4,000, exact 1e-11 and 2e-10. Both
-approximate the discount by a sum of powers, with error 9e-13 to 1,024 documents, 2e-10 to 4,096 and 3e-9 beyond.
+Source: Taylor, Guiver, Robertson, Minka, "SoftRank: optimizing non-smooth rank metrics", WSDM 2008,
+the gradient in eqs (18) and (20). Deviations: the paper's recursion over the rank distribution
+costs n^3 per query and its derivative more; here the expected discount is computed without a
+distribution (see `kernels.soft_ranks`), with the same result. The paper scales that matrix and does
+not print the derivative; here that is an option, and the gradient goes back through all sweeps.
+With ranks=normal every document has a normal, where the paper keeps the recursion for those near
+the ends. Gains are 2^label - 1 as in the other objectives; the paper prints no "- 1".
+
+Hessian: h_m = (|A_m| + |B_m|) / (2 sigma^2), A_m the gradient of m on other documents' discounts
+and B_m on its own. For rank-binomial all pair gradients of a kind have one sign, so this is the sum
+of absolute pair gradients sum_j N_mj (g_j |Delta_mj| + g_m |Delta_jm|) / (sqrt2 sigma). |gradient|
+<= sqrt2 sigma h, so no Newton step is longer.
+Cost: `sums` fast or exact: n times nodes (14 to 29) times exponents (10 or 18); direct: n times
+relevant documents times nodes. The normal adds about sqrt n per relevant document. ranks=sinkhorn:
+n^3 + 4 sweeps n^2 (0.1 s at 200 documents).
+Largest relative difference from pairs: fast 3e-7 at 200 documents and 4e-6 at 4,000, exact 1e-11
+and 2e-10. Both approximate the discount by a sum of powers, with error 9e-13 to 1,024 documents,
+2e-10 to 4,096 and 3e-9 beyond.
 """
 
 from __future__ import annotations
@@ -29,13 +45,24 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import DIRECT, EXACT, SUMS
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import ideal_dcg
-from boostrank.kernels.shared import NORMALIZE, TRAIN_DISCOUNT, positive
-from boostrank.kernels.soft_ranks import EXACT_TABLES, EXACT_WAVES, FAST_TABLES, FAST_WAVES, ROOM, WORK, direct, swept
+from boostrank.kernels.shared import NORMALIZE, TRAIN_DISCOUNT, default_constants, positive
+from boostrank.kernels.soft_ranks import (
+    EXACT_TABLES,
+    EXACT_WAVES,
+    FAST_TABLES,
+    FAST_WAVES,
+    ROOM,
+    WORK,
+    direct,
+    scaled,
+    swept,
+)
 
 PARAMS = (
     positive(
@@ -49,14 +76,28 @@ PARAMS = (
     Param(
         "ranks",
         "binomial",
-        "distribution of a rank: binomial (independent contests) or a normal of the same mean and variance",
-        choices=("binomial", "normal"),
+        "distribution of a rank: binomial (independent contests), a normal of the same mean and "
+        "variance, or the binomials of a list scaled so that each rank has one document",
+        choices=("binomial", "normal", "sinkhorn"),
     ),
+    Param("sweeps", 10, "number of sweeps over ranks and documents with ranks=sinkhorn", low=1),
     NORMALIZE,
     SUMS,
 )
 
+_SINKHORN = 2
+_LONGEST = 250  # documents with ranks=sinkhorn
 _LONG = 28  # minimum length for which sweeps beat pairs (measured: 22 for `fast`, 32 for `exact`)
+
+
+def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+    longest = int(np.diff(ptr).max(initial=0))
+    if values["ranks"] == "sinkhorn" and longest > _LONGEST:
+        raise ParameterError(
+            f"ranks=sinkhorn takes lists of at most {_LONGEST} documents, since its time grows with "
+            f"the cube of the length, and the longest query has {longest}: use ranks=binomial"
+        )
+    return default_constants(labels, gains, ptr, values)
 
 
 @objective_kernel(params=PARAMS, scratch=f"others own room:{ROOM}", by_score=True)
@@ -70,7 +111,9 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     scale = 1.0 / (math.sqrt(2.0) * params.sigma)
     for pos in range(n):
         g[pos] /= ideal
-    if n < _LONG or params.sums == DIRECT:
+    if model == _SINKHORN:
+        value = scaled(s, scale, g, blend, params.sweeps, others, own)
+    elif n < _LONG or params.sums == DIRECT:
         value = direct(s, scale, g, model, blend, others, own, scratch.room, work)
     else:
         waves = EXACT_WAVES if params.sums == EXACT else FAST_WAVES
@@ -87,6 +130,7 @@ SPEC = ObjectiveSpec(
     aliases=("softrank",),
     kernel=kernel,
     reference="Taylor, Guiver, Robertson, Minka 2008",
+    prepare=_constants,
     default_options={"gain_base": "least"},
     document_weights="gain",
 )

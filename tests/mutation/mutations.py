@@ -89,7 +89,7 @@ MUTATIONS = [
     (LAMBDA, "for i in range(min(j, depth)):", "for i in range(min(j, depth + 1)):", "lambdarank"),
     (LAMBDA, "and s[0] != s[n - 1]", "and True", "lambdarank"),
     (APPROX, "params.k + 0.5 if", "params.k if", "approx-ndcg"),
-    (SDCG, "min(params.k, query.scores.size) if", "params.k + 0.5 if", "sdcg"),
+    (SDCG, "float(params.k) if", "min(params.k, query.scores.size) if", "sdcg"),
     (SHARED, "math.log2(1.0 + r)", "math.log2(2.0 + r)", "sdcg"),
     (SHARED, "1.0 - (rank - 1.0) / sizes[number]", "1.0 - rank / sizes[number]", "sdcg"),
     (SHARED, "np.where(k == 0, sizes, np.minimum(k, sizes))", "sizes", "sdcg"),
@@ -201,6 +201,8 @@ MUTATIONS = [
     (MARGIN, "discount(r + 1.0, blend, n)", "discount(r + 2.0, blend, n)", "margin-ndcg"),
     # SoftRank: pair by pair, then in sweeps.
     (CONTESTS, "on_others[i] += slope", "on_others[i] -= slope", "soft-ndcg"),
+    (CONTESTS, "slopes[t] *= -factors[t] * factors[t]", "slopes[t] *= -factors[t]", "soft-ndcg"),
+    (CONTESTS, "after = r + 1 if pi <= 0.5 else r", "after = r + 1", "soft-ndcg"),
     (CONTESTS, "SHARES[c, row] / (1.0 - SHARES[c, row] * pi)", "SHARES[c, row]", "soft-ndcg"),
     (CONTESTS, "by_variance -= drop * density * y", "by_variance += drop * density * y", "soft-ndcg"),
     (CONTESTS, "y = (r + 0.5 - mean)", "y = (r + 1.0 - mean)", "soft-ndcg"),

@@ -45,6 +45,39 @@ def test_approx_ndcg_at_one_cuts_half_a_rank_lower():
     assert loss == pytest.approx(-sigmoid(1.0), rel=1e-12)
 
 
+def approximate_rank(scores, document, alpha):
+    """Of ApproxNDCG, from its value where this document alone is relevant."""
+    labels = np.zeros(len(scores))
+    labels[document] = 1
+    return 2 ** (-1 / run("approx-ndcg", labels, scores, alpha=alpha, sums="exact")[0]) - 1
+
+
+def test_approximate_ranks_are_those_of_table_1_of_qin_liu_li():
+    scores = np.array([4.20074, 3.12378, 4.40918, 1.55258, 4.13330])
+    ranks = [approximate_rank(scores, document, 100.0) for document in range(5)]
+    assert ranks == pytest.approx([2.00118, 4.0, 1.0, 5.0, 2.99882], abs=6e-6)
+
+
+@pytest.mark.parametrize("n", [2, 7, 50])
+def test_approximations_keep_the_bounds_of_theorems_1_and_3_of_qin_liu_li(n):
+    rng = np.random.default_rng(n)
+    for alpha in (1.0, 10.0, 100.0):
+        scores = rng.normal(size=n)
+        order = np.argsort(-scores)
+        rank = np.empty(n)
+        rank[order] = np.arange(1, n + 1)
+        for document in range(n):
+            nearest = np.abs(np.delete(scores, document) - scores[document]).min()
+            error = abs(approximate_rank(scores, document, alpha) - rank[document])
+            assert error <= (n - 1) / (np.exp(alpha * nearest) + 1) + 1e-9
+        labels, discounts = rng.integers(0, 4, n), 1 / np.log2(2 + np.arange(n))
+        labels[0] = 4
+        gains = np.exp2(labels) - 1
+        ndcg = gains[order] @ discounts / (np.sort(gains)[::-1] @ discounts)
+        error = abs(-run("approx-ndcg", labels, scores, alpha=alpha, sums="exact")[0] - ndcg)
+        assert error <= (n - 1) / (np.exp(alpha * -np.diff(scores[order]).max()) + 1) / (2 * log(2)) + 1e-9
+
+
 def test_approx_ndcg_at_tied_scores_is_regression_on_centred_gains_but_for_the_slope():
     _, grad, _ = run("approx-ndcg", [0, 1, 2, 3], [0.0] * 4)
     gains = np.array([0.0, 1.0, 3.0, 7.0])
@@ -141,6 +174,11 @@ def test_reg_shf_is_regression_at_one_end_and_shf_at_the_other():
     assert run("reg-shf-sdcg", labels, scores, mix=0.0)[1] == pytest.approx(run("shf-sdcg", labels, scores)[1])
     _, on_gains, _ = run("reg-shf-sdcg", labels, scores, mix=1.0, target="gains")
     assert on_gains[1] == pytest.approx((0.4 - 7) / 3, rel=1e-12)
+
+
+def test_listnet_steps_far_where_its_curvature_vanishes():
+    _, grad, hess = run("listnet", [0, 1], [8.0, 0.0])
+    assert -grad[1] / hess[1] == pytest.approx(2180, rel=1e-3)
 
 
 def test_regression_also_learns_from_queries_without_relevant_documents():

@@ -6,12 +6,14 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import evaluate, make_query
 
 SPEC = OBJECTIVES.get("margin-ndcg")
-CONVEX = {"bound": "convex"}
+CONVEX, TIGHT = {"bound": "convex"}, {"bound": "tight"}
 
 
 def run(labels, scores, **changed):
@@ -52,7 +54,7 @@ def test_both_bounds_are_the_maximum_over_all_rankings():
         for margin in (0.3, 1.0):
             xi, xi_tight = bounds_over_all_rankings(labels, scores, k, margin)
             convex, _, _ = run(labels, scores, k=k, margin=margin, **CONVEX)
-            tight, _, _ = run(labels, scores, k=k, margin=margin)
+            tight, _, _ = run(labels, scores, k=k, margin=margin, **TIGHT)
             assert k * convex == pytest.approx(xi, abs=1e-12)
             assert k * tight == pytest.approx(xi_tight, abs=1e-12)
 
@@ -63,7 +65,7 @@ def test_the_tight_bound_lies_between_the_loss_in_ndcg_and_the_convex_bound():
         if len(set(scores)) < len(scores):
             continue
         convex, _, _ = run(labels, scores, k=k, **CONVEX)
-        tight, _, _ = run(labels, scores, k=k)
+        tight, _, _ = run(labels, scores, k=k, **TIGHT)
         assert 1 - ndcg(labels, ranked, k) <= k * tight + 1e-12
         assert tight <= convex + 1e-12
 
@@ -81,7 +83,7 @@ def test_the_convex_bound_lies_above_its_tangents_where_one_ranking_is_perfect_a
 
 def test_tied_documents_of_one_gain_get_the_same_gradient_in_any_order():
     labels, scores = np.array([0, 1, 0, 2, 0, 1]), np.array([0.5, 0.5, 0.5, 0.1, 0.1, 0.5])
-    for bound in ("convex", "tight"):
+    for bound in ("convex", "tight", "tight-or-convex"):
         _, grad, _ = run(labels, scores, k=2, bound=bound)
         assert grad[0] == grad[2]
         assert grad[1] == grad[5]
@@ -102,13 +104,38 @@ def test_the_gradient_from_a_constant_start_is_the_worst_order_against_the_best(
 def test_a_margin_fades_beside_large_scores_and_leaves_the_tight_bound_without_a_gradient():
     labels, scores = np.array([0, 2, 1, 0]), np.array([0.1, 0.0, -0.1, -5.0])
     assert run(labels, scores, k=2)[1].any()
-    loss, grad, _ = run(labels, 1e3 * scores, k=2)
+    loss, grad, _ = run(labels, 1e3 * scores, k=2, **TIGHT)
     assert not grad.any()
     assert 2 * loss == pytest.approx(1 - ndcg(labels, np.arange(4), 2), abs=1e-10)
 
 
-def test_large_scores_leave_small_differences_their_say():
-    # Ranks 1 to 5 hold A = 1, .8, .6, .4, .2: tied documents are worst in ascending order of gain, and of the last
-    # two, one is in. Documents of equal gain go by score, however close.
-    _, grad, _ = run([0, 31, 2, 1, 0, 0], [1e4, 1e4, -1e4, -1e4, 1e-40, 0.0], k=5)
-    assert grad == pytest.approx([0.1, -0.1, -0.1, 0.1, 0.0, 0.0], abs=1e-12)
+def test_the_tight_bound_is_flat_where_no_relevant_document_is_within_k_at_any_scale():
+    labels, scores = np.array([0, 0, 0, 1, 2]), np.array([0.3, 0.2, 0.1, 0.0, -0.1])
+    for scale in (1e-6, 1.0, 1e3):
+        loss, grad, _ = run(labels, scale * scores, k=2, **TIGHT)
+        assert not grad.any()
+        assert 2 * loss == pytest.approx(1.0, rel=1e-12)
+        instead, convex = (run(labels, scale * scores, k=2, **chosen) for chosen in ({}, CONVEX))
+        assert instead[0] == convex[0]
+        assert instead[1].tolist() == convex[1].tolist()
+        assert convex[1].any()
+
+
+@given(
+    documents=st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from([0.0, 1.0]) | st.floats(-3, 3).map(lambda s: round(s, 6))),
+        min_size=2,
+        max_size=30,
+    ),
+    k=st.sampled_from([1, 3, 10]),
+    scale=st.sampled_from([1e-3, 0.1, 1.0, 1e3]),
+)
+def test_the_default_has_a_gradient_wherever_a_pair_in_reach_of_the_cut_off_is_in_the_wrong_order(documents, k, scale):
+    labels, scores = np.array([label for label, _ in documents]), scale * np.array([s for _, s in documents])
+    order = np.lexsort((labels, -scores))  # of tied documents the worse one first
+    gains = labels[order]
+    wrong = any(gains[i] < gains[i + 1 :].max() for i in range(min(k, len(gains) - 1)))
+    assume(wrong)
+    grad = run(labels, scores, k=k)[1]
+    assert np.abs(grad).max() > 1e-9
+    assert grad @ (np.exp2(labels) - 1) < 0  # a step against it raises better documents

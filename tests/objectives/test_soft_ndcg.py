@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import binom
 
+from boostrank.core.errors import ParameterError
 from boostrank.kernels import soft_ranks
 from boostrank.kernels.soft_ranks import ROOM, WORK
 from boostrank.objectives import OBJECTIVES
@@ -188,3 +189,43 @@ def test_the_normal_comes_near_the_binomial_as_lists_grow():
         gaps.append(abs(binomial - normal))
     assert gaps[0] > gaps[1] > gaps[2]
     assert gaps[2] < 1e-5
+
+
+def test_sinkhorn_shares_the_ranks_of_tied_documents_out_equally():
+    for labels in ([3, 0, 1, 0, 0, 2, 0], [0, 1], [1, 0, 0, 2, 0, 1, 0, 0, 0, 1]):
+        query, n = make_query(labels), len(labels)
+        discounts = 1 / np.log2(2 + np.arange(n))
+        for sweeps in (1, 5):
+            loss, _, _ = evaluate(SPEC, query, np.zeros(n), DEFAULT | {"ranks": "sinkhorn", "sweeps": sweeps})
+            expected = query.gains.sum() * discounts.mean() / (np.sort(query.gains)[::-1] @ discounts)
+            assert loss == pytest.approx(-expected, rel=1e-12)
+
+
+def test_sinkhorn_comes_nearer_to_the_simulated_value():
+    rng, errors = np.random.default_rng(3), []
+    for seed in range(5):
+        query, scores = drawn(12, seed=seed, spread=0.7)
+        orders = np.argsort(-(scores + rng.normal(size=(4000, 12))), axis=1)
+        discounts = 1 / np.log2(2 + np.arange(12))
+        simulated = np.mean(query.gains[orders] @ discounts) / (np.sort(query.gains)[::-1] @ discounts)
+        options = {"ranks": "binomial"}, {"ranks": "sinkhorn"}
+        errors.append([-evaluate(SPEC, query, scores, DEFAULT | chosen)[0] - simulated for chosen in options])
+    unscaled, scaled = np.abs(errors).mean(axis=0)
+    assert scaled < 0.4 * unscaled
+
+
+def test_sinkhorn_refuses_a_list_that_would_take_minutes():
+    values = DEFAULT | {"ranks": "sinkhorn"}
+    labels = np.arange(300) % 2
+    with pytest.raises(ParameterError, match="has 260: use ranks=binomial"):
+        SPEC.prepare(labels, labels.astype(float), np.array([0, 40, 300]), values)
+    _, constants = SPEC.prepare(labels, labels.astype(float), np.array([0, 150, 300]), values)
+    assert np.all(constants[:, 0] > 0)
+
+
+def test_sinkhorn_is_finite_with_the_longest_lists_and_far_and_tied_scores():
+    query, _ = drawn(250)
+    for scores in (np.zeros(250), 100.0 * np.arange(250), np.arange(250) // 5 * 30.0):
+        loss, grad, hess = evaluate(SPEC, query, scores, DEFAULT | {"ranks": "sinkhorn", "sweeps": 2})
+        assert np.isfinite([loss, *grad, *hess]).all()
+        assert abs(grad.sum()) <= 1e-10 * np.abs(grad).sum()

@@ -12,17 +12,17 @@ def freeze(query, scores, values):
 
 
 def places(query, values):
-    """A(r) and margin D(r) / Z_k for the first k ranks."""
+    """A(r) = k + 1 - r and margin D(r) / Z_k for the first k ranks; both are 0 beyond."""
     n = len(query)
     ranks = np.arange(1, min(values["k"], n) + 1)
     blend = values["train_discount"]
     ideal = ideal_dcg(query, values["k"], blend)
-    return len(ranks) + 1.0 - ranks, values["margin"] * discount(ranks, blend, n) / ideal
+    return values["k"] + 1.0 - ranks, values["margin"] * discount(ranks, blend, n) / ideal
 
 
-def reference_order(query, scores, values):
-    """The ranking that the worst one is held against: y*, or the current one."""
-    return np.lexsort((-scores, -query.gains)) if values["bound"] == "convex" else descending(scores)
+def perfect_order(query, scores):
+    """y*: by descending gain, then by descending score."""
+    return np.lexsort((-scores, -query.gains))
 
 
 def weights(order, a):
@@ -56,8 +56,7 @@ def loss(query, scores, values, frozen):
         return float(frozen @ scores)
     a, _ = places(query, values)
     found, delta = worst(query, scores, values)
-    target = weights(reference_order(query, scores, values), a)
-    return float(delta + (found - target) @ scores) / len(a)
+    return float(delta + (found - target(query, scores, values)) @ scores) / len(a)
 
 
 def report(query, scores, values):
@@ -70,14 +69,23 @@ def shared(values, *keys):
     return same @ values / same.sum(axis=1)
 
 
+def target(query, scores, values):
+    """A of y*, eq (12), or of the ranking by the scores, eq (14); means over the orders of ties."""
+    a, _ = places(query, values)
+    perfect = shared(weights(perfect_order(query, scores), a), query.gains, scores)
+    current = shared(weights(descending(scores), a), scores)
+    if values["bound"] == "tight-or-convex":
+        flat = np.abs(shared(worst(query, scores, values)[0], query.gains, scores) - current).max() < 1e-9
+        return perfect if flat else current
+    return perfect if values["bound"] == "convex" else current
+
+
 def gradient(query, scores, values):
     if not query.teaches:
         return np.zeros(len(query))
     a, _ = places(query, values)
-    target = weights(reference_order(query, scores, values), a)
-    keys = (query.gains, scores) if values["bound"] == "convex" else (scores,)
     found, _ = worst(query, scores, values)
-    return (shared(found, query.gains, scores) - shared(target, *keys)) / len(a)
+    return (shared(found, query.gains, scores) - target(query, scores, values)) / len(a)
 
 
 def hessian(query, scores, values):

@@ -71,10 +71,42 @@ def _normal_slopes(d, chances):
     return by_mean + by_variance * (1 - 2 * chances)
 
 
+def scaled(matrix, change, sweeps):
+    """[p_j(r)] after sweeps that divide each rank (column), then each document (row), by its sum; and its change."""
+    for _ in range(sweeps):
+        for axis in (0, 1):
+            total, more = matrix.sum(axis=axis, keepdims=True), change.sum(axis=axis, keepdims=True)
+            matrix, change = matrix / total, change / total - matrix * more / total**2
+    return matrix, change
+
+
+def _distributions(chance):
+    """[p_j(r)], before any scaling."""
+    return np.array([rank_distribution(np.delete(chance[:, j], j)) for j in range(len(chance))])
+
+
+def _sinkhorn_slopes(query, scores, values):
+    """dJ / dpi_ij: what a change of one contest does to the whole scaled matrix."""
+    n = len(query)
+    chance, _ = contests(scores, values["sigma"])
+    matrix, d, out = _distributions(chance), _discounts(query, values), np.zeros((n, n))
+    for j in range(n):
+        for i in range(n):
+            if i != j:
+                without = rank_distribution(np.delete(chance[:, j], [i, j]))
+                change = np.zeros((n, n))
+                change[j] = np.append(0.0, without) - np.append(without, 0.0)
+                out[i, j] = _share(query, values) @ scaled(matrix, change, values["sweeps"])[1] @ d
+    return out
+
+
 def expectations(query, scores, values):
     """E[D(rank_j)] for every j."""
     chance, _ = contests(scores, values["sigma"])
     d, expected = _discounts(query, values), []
+    if values["ranks"] == "sinkhorn":
+        matrix = _distributions(chance)
+        return scaled(matrix, np.zeros(matrix.shape), values["sweeps"])[0] @ d
     for j in range(len(query)):
         mine = np.delete(chance[:, j], j)
         if values["ranks"] == "normal":
@@ -109,7 +141,10 @@ def loss(query, scores, values, frozen):
 def _forces(query, scores, values):
     """Force of m on the discounts of others, and on its own."""
     _, density = contests(scores, values["sigma"])
-    pair = density * _slopes(query, scores, values) * _share(query, values)[None, :]
+    if values["ranks"] == "sinkhorn":
+        pair = density * _sinkhorn_slopes(query, scores, values)
+    else:
+        pair = density * _slopes(query, scores, values) * _share(query, values)[None, :]
     return pair.sum(axis=1), pair.sum(axis=0)
 
 

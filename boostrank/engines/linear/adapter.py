@@ -237,7 +237,7 @@ def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: i
     compares = len(objective.parts) == 1 and not _draws(objective) and exact and not changed
     if optimizer == "auto":
         margin = objective.name == "margin-ndcg"
-        kinks = margin and part.params["bound"] == "convex"  # at which a line search stalls
+        kinks = margin and part.params["bound"] != "tight"  # at which a line search stalls
         if not compares or kinks or stages > max(1, rounds // _STEPS_A_STAGE):
             return NEWTON
         return LBFGS if margin else CG

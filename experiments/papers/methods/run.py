@@ -63,7 +63,10 @@ LINEAR: dict[str, tuple[list[dict[str, Any]], int]] = {
         grid({"objective": "margin-ndcg", "bound": "convex", "margin": 1.0}, lambda_l2=PENALTIES[:2]),
         30,
     ),
-    "large-margin, tight": (grid({"objective": "margin-ndcg", "margin": 1.0}, lambda_l2=PENALTIES[:2]), 40),
+    "large-margin, tight": (
+        grid({"objective": "margin-ndcg", "bound": "tight", "margin": 1.0}, lambda_l2=PENALTIES[:2]),
+        40,
+    ),
 }
 BOOSTED = {
     "regression": {"objective": "regression"},
@@ -76,7 +79,7 @@ BOOSTED = {
     "SHF-SDCG": {"objective": "shf-sdcg"},
     "REG-SHF-SDCG": {"objective": "reg-shf-sdcg"},
     "large-margin, convex": {"objective": "margin-ndcg", "bound": "convex"},
-    "large-margin, tight": {"objective": "margin-ndcg"},
+    "large-margin, tight": {"objective": "margin-ndcg", "bound": "tight"},
 }
 SHOWN_RIDGES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
 
