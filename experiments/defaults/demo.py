@@ -93,7 +93,7 @@ def main() -> None:
             times[name.split()[0]] = own / seconds
         _print_row(name, _interval(result), _interval(difference, "+"), f"{fitted.trees:,}", f"{seconds:.1f}")
     if options.truth:
-        _print_row("best possible", _interval(measured(read_scores(options.truth, test.n_documents))))
+        _print_row("best possible", _interval(measured(read_scores(options.truth, test))))
     chance = measured(np.zeros(test.n_documents))  # ties: the mean over their orders
     _print_row("random order", _interval(chance))
     print(f"{verdict(differences)}")
