@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from boostrank.objective.description import Objective
     from boostrank.objective.mixture import Mixture
     from boostrank.report.comparison import compare
-    from boostrank.report.pareto_front import pareto
     from boostrank.sklearn.estimator import BoostRanker as BoostRanker
     from boostrank.sklearn.splitters import QueryKFold as QueryKFold
     from boostrank.sklearn.splitters import QueryTimeSplit as QueryTimeSplit
@@ -50,7 +49,7 @@ _NAMES = {
     "kernels.objective": "ObjectiveSpec define_objective objective_kernel",
     "kernels.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
     "objective.mixture": "Mixture", "checking.user_file": "load_objective",
-    "report.comparison": "compare", "report.pareto_front": "pareto",
+    "report.comparison": "compare",
     "sklearn": "BoostRanker QueryKFold QueryTimeSplit", "model.averaging": "average",
     "model.calibration": "calibrate",
     "fit.doctor": "doctor", "fit.callbacks": "EarlyStopping", "fit.checkpoint": "Checkpoint",
@@ -66,7 +65,7 @@ __all__ = [
     "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
     "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "calibrate", "compare",
-    "define_objective", "doctor", "export_model", "inline", "load_objective", "objective_kernel", "pareto", "train",
+    "define_objective", "doctor", "export_model", "inline", "load_objective", "objective_kernel", "train",
     "tune", "verify",
 ]  # fmt: skip
 

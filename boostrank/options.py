@@ -412,7 +412,7 @@ class StoppingOptions(Options, group="Metrics and stopping"):
 
 
 class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, ConventionOptions):
-    """The options for all commands that train, which are `train`, `tune`, `study noise` and `study pareto`."""
+    """The options for all commands that train, which are `train`, `tune` and `study noise`."""
 
     def flat(self) -> dict[str, Any]:
         """Return all parameters in one dictionary for `boostrank.train`, without the number of rounds."""

@@ -1,4 +1,4 @@
-"""Reports that evaluate, explain and compare rankers. Only `noise` and `pareto` train models.
+"""Reports that evaluate, explain and compare rankers. Only `noise` trains models.
 
 Members are imported on first use.
 """
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from boostrank.report.explanation import Why, why
     from boostrank.report.noise import measure_noise
     from boostrank.report.page import Report, report
-    from boostrank.report.pareto_front import ParetoFront, pareto
     from boostrank.report.sections.importance import Importance, importance
 
 _NAMES = {
@@ -21,7 +20,6 @@ _NAMES = {
     "explanation": "Why why",
     "noise": "measure_noise",
     "page": "Report report",
-    "pareto_front": "ParetoFront pareto",
     "sections.importance": "Importance importance",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -29,13 +27,11 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names.spl
 __all__ = [
     "Comparison",
     "Importance",
-    "ParetoFront",
     "Report",
     "Why",
     "compare",
     "importance",
     "measure_noise",
-    "pareto",
     "report",
     "why",
 ]
