@@ -29,7 +29,7 @@ from boostrank.options import (
 )
 
 if TYPE_CHECKING:
-    from boostrank.report.conventions import Explanation, Match, Reading
+    from boostrank.report.conventions import Explanation, Reading
     from boostrank.report.noise import NoiseReport, Spread
 
 
@@ -139,16 +139,11 @@ def _cells(spread: Spread) -> list[str]:
     return [f"{spread.sd:.4f}", f"{spread.low:.4f} to {spread.high:.4f}"]
 
 
-# Number of printed rows for --target, which are the matches or, without a match, the nearest combinations.
-MOST_HITS, NEAREST = 20, 5
-
-
 class MetricOptions(JsonOptions, ThreadOptions, group="Measures"):
     ranker: str = argument("MODEL|SCORES", file="read")
     data: tuple[str, ...] = argument("DATA...", file="data")
     conventions: str = option("Conventions that the others are compared with.", "default", choices=CONVENTIONS)
     metric: str = option("Metric, such as ndcg@1,5,10, map@20 or err@20.", "ndcg@10", metavar="NAME")
-    target: str | None = option("Search for conventions that give this number, to its digits.", metavar="X")
 
 
 @command("metrics")
@@ -156,12 +151,12 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
     """Compute a metric with the conventions of each library, and explain the differences.
 
     MODEL|SCORES is a model, or a file with one score per line in the order of DATA. Differences from --conventions are
-    attributed to one convention at a time, in column order, so that each row adds up. --target searches for conventions
-    that give a number. trec_eval orders tied documents by name, which comments in DATA give as `# docid = NAME`.
+    attributed to one convention at a time, in column order, so that each row adds up. trec_eval orders tied documents
+    by name, which comments in DATA give as `# docid = NAME`.
     """
     from boostrank.metric import Metric
     from boostrank.model.scores import load_ranker, scores_of
-    from boostrank.report.conventions import explain_conventions, find_conventions
+    from boostrank.report.conventions import explain_conventions
 
     wanted, base = Metric.parse(own.metric), own.conventions
     model = load_ranker(own.ranker)
@@ -169,10 +164,6 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
     ((_, dataset),) = reader.read_for({own.ranker: model}, own.data)
     scores = scores_of(own.ranker, model, dataset, own.threads)
     measured = (dataset.labels, scores, dataset.queries, wanted)
-    if own.target is not None:
-        found = find_conventions(own.target, *measured, base=base, threads=own.threads)
-        _print_matches(found, own.target, as_json=own.as_json)
-        return
     names = dataset.document_names
     docnos = None if names is None or "" in names else names
     explanations = explain_conventions(*measured, base=base, docnos=docnos, threads=own.threads)
@@ -236,33 +227,3 @@ def _sentence(reading: Reading, printed: dict[str, str], base: str) -> str:
     why = "; ".join(f"{printed[change.convention]} is {change.choice}" for change in changes)
     why = why or f"its differences from {base} have no effect on these data"
     return f"{reading.name} says {reading.value:.4f}: {why}" + (f" ({reading.note})" if reading.note else "")
-
-
-def _print_matches(matches: list[Match], target: str, *, as_json: bool) -> None:
-    hits = [match for match in matches if match.hit]
-    if as_json:
-        shown = [dataclasses.asdict(match) for match in hits or matches[:NEAREST]]
-        print_json({"target": target, "tried": len(matches), "hits": len(hits), "nearest": shown})
-        return
-    tried = f"of {len(matches):,} combinations of conventions with an effect on these data"
-    if hits:
-        click.echo(f"{len(hits):,} {tried} give{'s' * (len(hits) == 1)} {target}:")
-    else:
-        click.echo(f"none {tried} gives {target}; the nearest:")
-    rows = (hits or matches)[: MOST_HITS if hits else NEAREST]
-    fields = list(dict.fromkeys(field for match in rows for field in match.choices))
-    titles = ["value", "off by", "metric", *fields, "as in"]
-    cells = [
-        [
-            f"{m.value:.6f}",
-            f"{m.difference:+.6f}",
-            m.metric,
-            *(str(m.choices.get(f, "")) for f in fields),
-            ", ".join(m.libraries),
-        ]
-        for m in rows
-    ]
-    click.echo()
-    print_table([titles, *cells])
-    if len(hits) > len(rows):
-        click.echo(f"  ... and {len(hits) - len(rows):,} more")
