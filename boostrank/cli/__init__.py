@@ -46,7 +46,6 @@ _HEADINGS = {
     },
     "Set up": {
         "compile": ("setup:compile_all", "Compile functions into the cache, for container images."),
-        "completion": ("setup:completion", "Print a completion script for a shell."),
     },
 }
 _SUBCOMMANDS = {
