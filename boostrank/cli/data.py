@@ -382,9 +382,6 @@ class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
         "position",
         choices="position cascade trust",
     )
-    click_noise: float = option(
-        "Probability of a click on an examined irrelevant document.", 0.1, ge=0, le=1, flag="--noise"
-    )
 
 
 @command("simulate-clicks")
@@ -400,12 +397,12 @@ def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
     from boostrank.clicks.simulate import Users, simulate_clicks
     from boostrank.model.scores import load_ranker, scores_of
 
-    how = Users(cast(Any, own.users), noise=own.click_noise)
     model, reader = load_ranker(own.ranker), Reader(reading, own.threads, names=True)
     documents = reader.read(own.data, like=reader.feature_space(model, own.ranker, own.data) if model else None)
     scores = scores_of(own.ranker, model, documents, own.threads)
+    users = Users(cast(Any, own.users))
     log = simulate_clicks(
-        documents.labels, documents.queries, scores, how, impressions=own.impressions, seed=own.seed
+        documents.labels, documents.queries, scores, users, impressions=own.impressions, seed=own.seed
     ).renumbered(documents.input_rows)
     log.write(own.output)
     say(f"{own.output}: {log!r}")
