@@ -250,7 +250,7 @@ class _Search:
         if plan.metric is None:
             raise ParameterError("a search needs a metric: metric='ndcg'")
         self.metric = plan.metric
-        self._deal = None if valid else Deal(plan, folds, shares="")
+        self._deal = None if valid else Deal(plan, folds, shares=False)
         self.folds = 0 if valid else folds
         held = [*plan.others] if self._deal is None else [self._deal.held_out(k) for k in range(folds)]
         self._measured = [
