@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from boostrank.reporting.comparison import compare
     from boostrank.reporting.evaluation import evaluate
     from boostrank.reporting.page import report
-    from boostrank.reporting.pareto_front import pareto
     from boostrank.sklearn.estimator import BoostRanker as BoostRanker
     from boostrank.sklearn.splitters import QueryKFold as QueryKFold
     from boostrank.sklearn.splitters import QueryTimeSplit as QueryTimeSplit
@@ -54,7 +53,6 @@ _NAMES = {
     "kernels.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
     "objective.mixture": "Mixture", "checking.user_file": "load_objective",
     "reporting.comparison": "compare", "reporting.evaluation": "evaluate", "reporting.page": "report",
-    "reporting.pareto_front": "pareto",
     "sklearn": "BoostRanker QueryKFold QueryTimeSplit", "model.averaging": "average",
     "model.calibration": "calibrate",
     "fit.doctor": "doctor", "fit.callbacks": "EarlyStopping", "fit.checkpoint": "Checkpoint",
@@ -70,8 +68,8 @@ __all__ = [
     "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
     "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "calibrate", "compare",
-    "define_objective", "doctor", "evaluate", "export_model", "inline", "load_objective", "objective_kernel", "pareto",
-    "refit", "report", "train", "tune", "verify",
+    "define_objective", "doctor", "evaluate", "export_model", "inline", "load_objective", "objective_kernel", "refit",
+    "report", "train", "tune", "verify",
 ]  # fmt: skip
 
 

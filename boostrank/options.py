@@ -25,7 +25,6 @@ from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.text import parse_size, typed_value
 
 F = TypeVar("F", bound=Callable[..., Any])
-N = TypeVar("N", int, float)
 
 LARGEST_MAX_FEATURE = 2**31 - 2
 SAME: Any = object()
@@ -240,21 +239,15 @@ def parse_workers(text: str) -> str:
     return text
 
 
-def parse_numbers(
-    text: str, number: Callable[[str], N], allowed: Callable[[tuple[N, ...]], bool], example: str
-) -> tuple[N, ...]:
-    """Parse numbers separated by commas."""
-    try:
-        found = tuple(number(word) for word in text.split(","))
-    except ValueError:
-        found = ()
-    if not found or not allowed(found):
-        raise ValueError(f"{text!r} is not a list such as {example}")
-    return found
-
-
 def parse_ranks(text: str) -> tuple[int, ...]:
-    return parse_numbers(text, int, lambda ranks: min(ranks) >= 1, "1,3,5,10")
+    """Parse ranks separated by commas."""
+    try:
+        ranks = tuple(int(word) for word in text.split(","))
+    except ValueError:
+        ranks = ()
+    if not ranks or min(ranks) < 1:
+        raise ValueError(f"{text!r} is not a list such as 1,3,5,10")
+    return ranks
 
 
 def parse_seconds(text: str) -> float:
@@ -412,7 +405,7 @@ class StoppingOptions(Options, group="Metrics and stopping"):
 
 
 class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, ConventionOptions):
-    """The options for all commands that train, which are `train`, `tune`, `study noise` and `study pareto`."""
+    """The options for all commands that train, which are `train`, `tune` and `study noise`."""
 
     def flat(self) -> dict[str, Any]:
         """Return all parameters in one dictionary for `boostrank.train`, without the number of rounds."""

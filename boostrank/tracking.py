@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = [
     "JsonLines",
     "MLflow",
-    "OptunaPruning",
     "Wandb",
     "log_model",
     "logged_arguments",
@@ -225,49 +224,6 @@ class JsonLines(_Callback):
                 raise
             self._broken = True
             warn_user(f"{self.path}: logging stopped: {error.strerror or error}", TrainingWarning)
-
-
-class OptunaPruning(_Callback):
-    """A callback that reports a metric to an Optuna trial each round, and stops the training if the study's pruner
-    decides so.
-
-    Args:
-        trial: the Optuna trial.
-        metric: metric name as logged ("ndcg@10"), or None for the first metric.
-        dataset: name of the validation set, or None for the first set except "training".
-
-    Raises:
-        MissingDependency: Optuna is not installed.
-        ParameterError: the metric does not exist, or the study optimises in the other direction (in the first round).
-        optuna.TrialPruned: the trial is pruned.
-    """
-
-    order = 23
-
-    def __init__(self, trial: Any, metric: str | None = None, dataset: str | None = None) -> None:
-        optuna = _imported("optuna", "tune")
-        self._pruned = optuna.TrialPruned
-        self._maximize = optuna.study.StudyDirection.MAXIMIZE
-        self._trial, self._metric, self._dataset = trial, metric, dataset
-
-    def __call__(self, env: Any) -> None:
-        results = env.evaluation_result_list or []
-        in_sets = (r for r in results if (r[0] == self._dataset if self._dataset else r[0] != "training"))
-        found = next((r for r in in_sets if self._metric in (None, r[1])), None)
-        if found is None:
-            wanted = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
-            seen = ", ".join(f"{r[0]}'s {r[1]}" for r in results) or "nothing"
-            raise ParameterError(f"pruning needs {wanted}; evaluated here: {seen}")
-        study = getattr(self._trial, "study", None)
-        if study is not None and (study.direction == self._maximize) != bool(found[3]):
-            raise ParameterError(
-                f"for {found[1]}, {'higher' if found[3] else 'lower'} is better; use "
-                f"optuna.create_study(direction={'maximize' if found[3] else 'minimize'!r})"
-            )
-        step = env.iteration + 1
-        self._trial.report(float(found[2]), step)
-        if self._trial.should_prune():
-            raise self._pruned(f"pruned after round {step}")
 
 
 class Wandb(_Callback):

@@ -47,7 +47,6 @@ _HEADINGS = {
     },
     "Set up": {
         "compile": ("setup:compile_all", "Compile functions into the cache, for container images."),
-        "completion": ("setup:completion", "Print a completion script for a shell."),
     },
 }
 _SUBCOMMANDS = {
@@ -65,7 +64,6 @@ _SUBCOMMANDS = {
     },
     "study": {
         "noise": ("study:noise", "Measure the effect of seed, row order and queries on the metric."),
-        "pareto": ("study:pareto", "Measure the trade-off between the label and a second goal."),
         "average": ("study:average", "Average several models into one model file."),
         "metrics": ("study:metrics", "Compute a metric with the conventions of each library."),
     },

@@ -322,7 +322,6 @@ class PropensityCommand(JsonOptions):
         shown="qid, query_id or query, if present",
         needs="click_columns",
     )
-    check: str | None = option("Test whether clicks agree with these propensities.", file="read")
     output: str | None = option("JSON file to write the propensities to.", short="-o", file="write")
 
 
@@ -337,8 +336,7 @@ def propensities(own: PropensityCommand) -> None:
     \b
     boostrank data propensities train.txt.clicks -o propensities.json
     """
-    from boostrank.clicks.estimation import check_propensities, estimate_propensities
-    from boostrank.clicks.log import Propensities
+    from boostrank.clicks.estimation import estimate_propensities
     from boostrank.clicks.tables import ClickColumns, ClickRows, read_clicks
 
     if own.click_columns is None:
@@ -346,32 +344,26 @@ def propensities(own: PropensityCommand) -> None:
     else:
         log = ClickRows.read(own.clicks, ClickColumns.of(own.click_columns), own.qid or "").log()[0]
     say(f"{own.clicks}: {log!r}")
-    given = None if own.check is None else Propensities.read(own.check)
     found = estimate_propensities(log)
-    check = None if given is None else check_propensities(log, given)
     if own.output is not None:
         found.write(own.output)
         say(f"{own.output}: written")
     if own.as_json:
-        print_json(found.to_dict() | ({} if check is None else {"check": vars(check)}))
+        print_json(found.to_dict())
         return
-    _print_propensities(found, given)
+    _print_propensities(found)
     say(f"from {found.moved:,} clicked documents that were shown at several positions")
-    if check is not None:
-        holds = "clicks do not contradict it" if check.p >= 0.05 else "clicks contradict it"
-        click.echo(f"{own.check}: {holds} ({check.nats:.1f} nats less likely than the curve above, p {check.p:.2g})")
 
 
-def _print_propensities(found: Propensities, given: Propensities | None) -> None:
-    rows = [["position", "propensity", "95% interval", *(["given"] if given else [])]]
+def _print_propensities(found: Propensities) -> None:
+    rows = [["position", "propensity", "95% interval"]]
     assert found.errors is not None
     for i, (e, error) in enumerate(zip(found.examination, found.errors, strict=True)):
-        own = [] if given is None else [f"{given.examination[i]:.3f}" if i < given.examination.size else ""]
         if not math.isfinite(e):
-            rows.append([str(i + 1), "unknown", "", *own])
+            rows.append([str(i + 1), "unknown", ""])
             continue
         width = math.exp(1.96 * error)
-        rows.append([str(i + 1), f"{e:.3f}", f"{e / width:.3f} to {e * width:.3f}" if i else "", *own])
+        rows.append([str(i + 1), f"{e:.3f}", f"{e / width:.3f} to {e * width:.3f}" if i else ""])
     print_table(rows)
 
 
@@ -385,9 +377,6 @@ class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
         "trust: as position, with trust in the top documents.",
         "position",
         choices="position cascade trust",
-    )
-    click_noise: float = option(
-        "Probability of a click on an examined irrelevant document.", 0.1, ge=0, le=1, flag="--noise"
     )
 
 
@@ -404,12 +393,12 @@ def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
     from boostrank.clicks.simulate import Users, simulate_clicks
     from boostrank.model.scores import load_ranker, scores_of
 
-    how = Users(cast(Any, own.users), noise=own.click_noise)
     model, reader = load_ranker(own.ranker), Reader(reading, own.threads, names=True)
     documents = reader.read(own.data, like=reader.feature_space(model, own.ranker, own.data) if model else None)
     scores = scores_of(own.ranker, model, documents, own.threads)
+    users = Users(cast(Any, own.users))
     log = simulate_clicks(
-        documents.labels, documents.queries, scores, how, impressions=own.impressions, seed=own.seed
+        documents.labels, documents.queries, scores, users, impressions=own.impressions, seed=own.seed
     ).renumbered(documents.input_rows)
     log.write(own.output)
     say(f"{own.output}: {log!r}")

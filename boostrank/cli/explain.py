@@ -10,7 +10,7 @@ import click
 from boostrank.cli.command import command
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader, metrics_of
-from boostrank.cli.show import StepProgress, aligned, listed, print_json, print_table, shown, width, write_page
+from boostrank.cli.show import StepProgress, listed, print_json, print_table, shown, write_page
 from boostrank.core.text import count_of
 from boostrank.options import FileOptions, JsonOptions, MeasureOptions, ModelOptions, ThreadOptions, argument, option
 
@@ -134,10 +134,6 @@ def _print_removed(found: Importance, removed: Effect) -> None:
         click.echo("together they may matter, so remove them step by step and train again")
 
 
-# Maximum number of characters on either side of a bar, and the minimum below which no bar is drawn.
-_BAR, _LEAST = 20, 5
-
-
 class WhyOptions(ModelOptions, JsonOptions, ThreadOptions, group="Results"):
     query: str = argument("Q")
     a: str = argument("A")
@@ -171,10 +167,10 @@ def why(own: WhyOptions, reading: FileOptions) -> None:
     if own.as_json:
         print_json(found.to_dict())
     else:
-        _print_why(found, own.top, width())
+        _print_why(found, own.top)
 
 
-def _print_why(found: Why, top: int, width: int) -> None:
+def _print_why(found: Why, top: int) -> None:
     table = [["", "rank", "score", "label"]]
     table += [
         [f"{letter}  {shown(one.name)}", f"{one.rank:,}", f"{one.score:.6g}", f"{one.label:g}"]
@@ -185,13 +181,13 @@ def _print_why(found: Why, top: int, width: int) -> None:
     click.echo(f"query {shown(found.qid)}, {found.documents:,} documents: A is {side} B by {because}")
     print_table(table)
     if not any(map(math.isnan, found.parts)):
-        _print_parts(found, top, width)
+        _print_parts(found, top)
     _print_changes(found, top)
     for note in found.notes:
         say(note)
 
 
-def _print_parts(found: Why, top: int, width: int) -> None:
+def _print_parts(found: Why, top: int) -> None:
     click.echo("\ncontributions to A's score minus contributions to B's score (TreeSHAP)")
     rows = [row for row in found.rows() if row["part"] != 0.0]
     table = [["feature", "A", "B", "A - B"]]
@@ -199,24 +195,10 @@ def _print_parts(found: Why, top: int, width: int) -> None:
         [shown(r["feature"]), *(shown(found.shown(r["feature"], r[at], _value)) for at in "ab"), f"{r['part']:+.4g}"]
         for r in rows[:top]
     ]
-    lines = aligned(table)
-    widest = max(map(len, lines))
-    room = min(_BAR, (width - widest - 6) // 2)
-    longest = max((abs(row["part"]) for row in rows), default=1.0)
-    bars = ["", *(_bar(row["part"] / longest, room) for row in rows[:top])]
-    for line, bar in zip(lines, bars, strict=True):
-        click.echo(f"  {line.ljust(widest)}  {bar}".rstrip())
+    print_table(table)
     if len(rows) > top:
         rest = sum(row["part"] for row in rows[top:])
         click.echo(f"  ... and {len(rows) - top} more, together {rest:+.4g} (--top {len(rows)})")
-
-
-def _bar(share: float, room: int) -> str:
-    """Draw ` ---|` in favour of B, or ` |+++` in favour of A. The largest contribution fills its side."""
-    if room < _LEAST:
-        return ""
-    length = round(abs(share) * room)
-    return f"{('-' * length).rjust(room)}|" if share < 0 else f"{' ' * room}|{'+' * length}"
 
 
 def _print_changes(found: Why, top: int) -> None:

@@ -42,7 +42,7 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
     )
     only: tuple[str, ...] = option("Write this section only.", choices=" ".join(section_names()), group="Results")
     output: str | None = option(
-        "HTML page to write, or a folder (page/) for the page, its charts (SVG) and their numbers (CSV).",
+        "HTML page to write, or a folder (page/) for the page and the numbers of its charts (CSV).",
         short="-o",
         file="output",
         shown="MODEL-report.html, without --json",

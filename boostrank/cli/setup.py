@@ -1,4 +1,4 @@
-"""The commands `boostrank compile` and `boostrank completion`."""
+"""The command `boostrank compile`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import time
 from pathlib import Path
 
 import click
-from click.shell_completion import get_completion_class
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import FAILED, say
-from boostrank.options import Options, argument, option
+from boostrank.options import Options, option
 
 
 class Compile(Options):
@@ -64,23 +63,3 @@ def compile_all(own: Compile) -> int | None:
     say(f"{files} files, {time.monotonic() - started:.0f} s")
     click.echo(directory)
     return None
-
-
-class Completion(Options):
-    shell: str = argument("{bash|zsh|fish}", choices="bash zsh fish")
-
-
-@command("completion")
-def completion(own: Completion) -> None:
-    """Print a script that completes commands, options, choices and files in a shell.
-
-    \b
-    boostrank completion bash > ~/.local/share/bash-completion/completions/boostrank
-    boostrank completion zsh > ~/.zfunc/_boostrank    # with fpath+=~/.zfunc before compinit in ~/.zshrc
-    boostrank completion fish > ~/.config/fish/completions/boostrank.fish
-
-    New shells load the script. Use `eval "$(boostrank completion bash)"` in the current shell.
-    """
-    found = get_completion_class(own.shell)
-    assert found is not None  # click has these three
-    click.echo(found(click.get_current_context().find_root().command, {}, "boostrank", "_BOOSTRANK_COMPLETE").source())

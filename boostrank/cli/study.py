@@ -1,4 +1,4 @@
-"""The commands `noise`, `pareto`, `average` and `metrics` in `boostrank study`."""
+"""The commands `noise`, `average` and `metrics` in `boostrank study`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import math
 import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,9 +13,8 @@ import click
 from boostrank.cli.command import command
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
-from boostrank.cli.show import print_json, print_table, print_wrapped, time_left, write_page
+from boostrank.cli.show import print_json, print_table, print_wrapped, time_left
 from boostrank.cli.train import prepared
-from boostrank.core.errors import InputError
 from boostrank.options import (
     CONVENTIONS,
     DEFAULT_ROUNDS,
@@ -24,18 +22,15 @@ from boostrank.options import (
     FitOptions,
     JsonOptions,
     Options,
-    StartOptions,
     ThreadOptions,
     TrainingsOptions,
     argument,
     option,
-    parse_numbers,
 )
 
 if TYPE_CHECKING:
-    from boostrank.reporting.conventions import Explanation, Match, Reading
+    from boostrank.reporting.conventions import Explanation, Reading
     from boostrank.reporting.noise import NoiseReport, Spread
-    from boostrank.reporting.pareto_front import Mix, ParetoFront
 
 
 class Average(Options):
@@ -144,122 +139,11 @@ def _cells(spread: Spread) -> list[str]:
     return [f"{spread.sd:.4f}", f"{spread.low:.4f} to {spread.high:.4f}"]
 
 
-def _parse_shares(text: str) -> tuple[float, ...]:
-    return parse_numbers(text, float, lambda found: all(0 <= one <= 1 for one in found) and any(found), "0,0.25,0.5,1")
-
-
-class Pareto(StartOptions, TrainingsOptions, group="Data and output"):
-    goal: str = option(
-        "Second goal: a column, which may also be a feature, or an expression over columns.", metavar="COLUMN"
-    )
-    valid: str | None = option("Validation file.", file="data", shown="folds of the queries of TRAIN", common=True)
-    folds: int = option(
-        "Number of folds without --valid, each measured by models trained on the others.", 5, metavar="K", ge=2
-    )
-    mixes: tuple[float, ...] | None = option(
-        "Shares of the goal. 0, the label alone, is always included.",
-        kind="shares",
-        parse=("W,W,...", _parse_shares),
-        shown="0,0.1,...,1",
-        common=True,
-    )
-    output: str | None = option("HTML page to write.", short="-o", file="page", common=True)
-
-
-@command("pareto")
-def pareto(own: Pareto, options: FitOptions, reading: FileOptions) -> None:
-    """Measure the trade-off between ranking by the label and a second goal, such as margin.
-
-    Train a ranker for each mix of the label gain (--gain) and the goal, with the same parameters and rounds, and
-    measure it by both on held-out queries. Both are scaled to the same mean ideal DCG over the training queries, so
-    that a mix of 0.5 weights them equally. Print a table, and the gain for `boostrank train --gain`.
-
-    \b
-    boostrank study pareto train.csv --drop margin --goal margin --valid valid.csv -o pareto.html
-    """
-    if options.early_stopping:
-        raise InputError("--early-stopping cannot be used, because mixes are compared after the same number of rounds")
-    if options.metrics or len(options.eval_at or ()) > 1:
-        raise InputError(
-            "--metric and several --eval-at cannot be used, because mixes are measured by NDCG and DCG at one rank"
-        )
-    files = [*own.train, *filter(None, [own.valid])]
-    if "-" in files:
-        raise InputError("standard input can be read only once, but the data are read twice; write them to a file")
-    from boostrank.core.conventions import expression_of
-    from boostrank.reporting.pareto_front import MIXES, pareto
-
-    expression = expression_of(own.goal)
-    if expression is None:
-        raise InputError(f"--goal {own.goal} is neither a column nor an expression over columns")
-    typed, options = options, prepared(options)
-    params = options.flat()
-    # Read the data with the goal in place of labels, then with the labels.
-    reader = Reader(reading, options.threads, gain=expression.text)
-    goal_sets = reader.read_both(own.train, own.valid)
-    goals, valid_goals = (None if one is None else one.in_input_order(one.labels) for one in goal_sets)
-    assert goals is not None
-    with warnings.catch_warnings():
-        if expression_of(typed.gain) is None:  # the first reading gave the same warnings
-            warnings.simplefilter("ignore")
-        train_set, valid_set = Reader(reading, options.threads, gain=typed.gain).read_both(own.train, own.valid)
-    left = time_left()
-
-    def progress(done: int, total: int, mix: Mix) -> None:
-        values = "  ".join(f"{name} {result.mean:.4f}" for name, result in list(mix.metrics.items())[:2])
-        say(f"mix {mix.share:g}  {values}{left(done, total)}")
-
-    with contextlib.redirect_stdout(sys.stderr):  # the engines print
-        found = pareto(
-            params,
-            train_set,
-            {expression.text: goals},
-            options.rounds or DEFAULT_ROUNDS,
-            valid_set,
-            valid_goal=valid_goals,
-            mixes=own.mixes or MIXES,
-            k=next(iter(typed.eval_at or ()), 10),
-            folds=own.folds,
-            backend=options.backend,
-            conventions=options.conventions,
-            start=own.start,
-            progress=progress,
-        )
-    if own.output is not None:
-        write_page(own.output, found.to_html(own.valid or ""))
-    if own.as_json:
-        print_json(found.to_dict())
-        return
-    _print_pareto(found)
-    print_wrapped([found.verdict()], indent="")
-    if found.free is not None:
-        click.echo(f"\nboostrank train ... --gain '{found.free.gain}'")
-
-
-def _print_pareto(found: ParetoFront) -> None:
-    *both, dcg = found.names
-    rows = [["mix", *(cell for name in both for cell in (name, "to mix 0", "95% interval")), dcg]]
-    for mix in found.mixes:
-        row = [f"{mix.share:g}" + ("" if mix.on_front else " -")]
-        for name in both:
-            d = mix.differences[name]
-            row += [f"{mix.metrics[name].mean:.4f}", f"{d.mean:+.4f}", f"{d.low:+.4f} to {d.high:+.4f}"]
-        rows.append([*row, f"{mix.metrics[dcg].mean:.4f}"])
-    print_table(rows)
-    if not all(mix.on_front for mix in found.mixes):
-        click.echo("-: another mix is as good or better by both NDCGs")
-
-
-# Number of printed rows for --target, which are the matches or, without a match, the nearest combinations.
-MOST_HITS, NEAREST = 20, 5
-
-
 class MetricOptions(JsonOptions, ThreadOptions, group="Measures"):
     ranker: str = argument("MODEL|SCORES", file="read")
     data: tuple[str, ...] = argument("DATA...", file="data")
     conventions: str = option("Conventions that the others are compared with.", "default", choices=CONVENTIONS)
     metric: str = option("Metric, such as ndcg@1,5,10, map@20 or err@20.", "ndcg@10", metavar="NAME")
-    target: str | None = option("Search for conventions that give this number, to its digits.", metavar="X")
 
 
 @command("metrics")
@@ -267,12 +151,12 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
     """Compute a metric with the conventions of each library, and explain the differences.
 
     MODEL|SCORES is a model, or a file with one score per line in the order of DATA. Differences from --conventions are
-    attributed to one convention at a time, in column order, so that each row adds up. --target searches for conventions
-    that give a number. trec_eval orders tied documents by name, which comments in DATA give as `# docid = NAME`.
+    attributed to one convention at a time, in column order, so that each row adds up. trec_eval orders tied documents
+    by name, which comments in DATA give as `# docid = NAME`.
     """
     from boostrank.metric import Metric
     from boostrank.model.scores import load_ranker, scores_of
-    from boostrank.reporting.conventions import explain_conventions, find_conventions
+    from boostrank.reporting.conventions import explain_conventions
 
     wanted, base = Metric.parse(own.metric), own.conventions
     model = load_ranker(own.ranker)
@@ -280,10 +164,6 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
     ((_, dataset),) = reader.read_for({own.ranker: model}, own.data)
     scores = scores_of(own.ranker, model, dataset, own.threads)
     measured = (dataset.labels, scores, dataset.queries, wanted)
-    if own.target is not None:
-        found = find_conventions(own.target, *measured, base=base, threads=own.threads)
-        _print_matches(found, own.target, as_json=own.as_json)
-        return
     names = dataset.document_names
     docnos = None if names is None or "" in names else names
     explanations = explain_conventions(*measured, base=base, docnos=docnos, threads=own.threads)
@@ -347,33 +227,3 @@ def _sentence(reading: Reading, printed: dict[str, str], base: str) -> str:
     why = "; ".join(f"{printed[change.convention]} is {change.choice}" for change in changes)
     why = why or f"its differences from {base} have no effect on these data"
     return f"{reading.name} says {reading.value:.4f}: {why}" + (f" ({reading.note})" if reading.note else "")
-
-
-def _print_matches(matches: list[Match], target: str, *, as_json: bool) -> None:
-    hits = [match for match in matches if match.hit]
-    if as_json:
-        shown = [dataclasses.asdict(match) for match in hits or matches[:NEAREST]]
-        print_json({"target": target, "tried": len(matches), "hits": len(hits), "nearest": shown})
-        return
-    tried = f"of {len(matches):,} combinations of conventions with an effect on these data"
-    if hits:
-        click.echo(f"{len(hits):,} {tried} give{'s' * (len(hits) == 1)} {target}:")
-    else:
-        click.echo(f"none {tried} gives {target}; the nearest:")
-    rows = (hits or matches)[: MOST_HITS if hits else NEAREST]
-    fields = list(dict.fromkeys(field for match in rows for field in match.choices))
-    titles = ["value", "off by", "metric", *fields, "as in"]
-    cells = [
-        [
-            f"{m.value:.6f}",
-            f"{m.difference:+.6f}",
-            m.metric,
-            *(str(m.choices.get(f, "")) for f in fields),
-            ", ".join(m.libraries),
-        ]
-        for m in rows
-    ]
-    click.echo()
-    print_table([titles, *cells])
-    if len(hits) > len(rows):
-        click.echo(f"  ... and {len(hits) - len(rows):,} more")

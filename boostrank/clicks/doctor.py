@@ -9,7 +9,6 @@ from functools import cached_property
 from os import PathLike, fspath
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.clicks.estimation import NONSENSE, estimate_propensities
 from boostrank.clicks.gate import moved_share
@@ -40,9 +39,6 @@ FEW_LISTS = 5  # times that the median query's list was shown: with 2, debiasing
 _MANY = 0.2  # share of queries from which a note becomes a warning
 _RATES = 10  # positions whose click rates are listed
 _ENOUGH = 20  # impressions
-_SURE = 0.01  # family-wise error over all documents of the test for excess clicks
-_BEYOND = 2.0  # minimum ratio of clicks to the largest expected number
-_REFITS = 3
 _ERRORS = 3.0  # standard errors between click rates
 _VARY = "log lists that vary a little"
 
@@ -95,22 +91,21 @@ def look_at_clicks(
 
 @dataclass(frozen=True, eq=False)
 class _Clicks:
-    """A click log and the queries of its documents.
-
-    Args:
-        rows_of_table: int64[N], table row of each document, starting at 0, if the clicks are in the table of the data;
-            None if each row is a document.
-    """
+    """A click log and the queries of its documents."""
 
     file: str
     queries: QueryIndex
     log: ClickLog
-    rows_of_table: Int64Array | None = None
 
     @cached_property
     def curve(self) -> Propensities | None:
         """The propensities of the positions; None if no clicked document moved."""
-        return _estimated(self.log, self.queries)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DataWarning)
+                return estimate_propensities(self.log, self.queries)
+        except DataError:
+            return None
 
     @cached_property
     def query(self) -> Int64Array:
@@ -142,17 +137,7 @@ def _of_table(file: str, queries: QueryIndex, columns: ClickColumns) -> _Clicks:
         raise FileFormatError(words, file=file)
     log, first = clicks.log(query)
     documents = replace(QueryIndex.from_sizes(np.bincount(query[first])), qid=queries.qid)
-    return _Clicks(file, documents, log, np.flatnonzero(first))
-
-
-def _estimated(log: ClickLog, queries: QueryIndex) -> Propensities | None:
-    """Estimate the propensities of a log and ignore warnings. Return None if no clicked document moved."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)
-            return estimate_propensities(log, queries)
-    except DataError:
-        return None
+    return _Clicks(file, documents, log)
 
 
 def nothing_clicked(clicks: _Clicks) -> Iterator[Finding]:
@@ -289,64 +274,4 @@ def click_rates(clicks: _Clicks) -> Iterator[Finding]:
         yield clicks.found("rising-click-rates", WARNING, higher.size, message, cost, fix)
 
 
-def bots(clicks: _Clicks) -> Iterator[Finding]:
-    """Find documents with more clicks than examination allows.
-
-    A document at position p is clicked with a probability of at most e_p. The clicks of n independent impressions whose
-    probabilities have the mean x / n exceed c with a probability of at most exp(-n KL(c / n || x / n)) (W. Hoeffding,
-    "Probability inequalities for sums of bounded random variables", JASA 58, 1963). Such documents flatten the
-    propensities, so these are estimated again without the documents.
-    """
-    log, curve, found = clicks.log, clicks.curve, np.zeros(clicks.queries.n_documents, bool)
-    for _ in range(_REFITS):
-        if curve is None:
-            break
-        more = _clicked_too_often(log, curve)
-        if np.array_equal(more, found):
-            break
-        found = more
-        curve = _estimated(log.where(~found[log.rows]), clicks.queries)
-    at = np.flatnonzero(found)
-    if not at.size:
-        return
-    row = int(at[np.argmax(log.total_clicks()[at])])
-    own, q = log.rows == row, int(clicks.query[row])
-    others = (clicks.query[log.rows] == q) & ~found[log.rows]
-    low, high = int(log.positions[own].min()), int(log.positions[own].max())
-    where = f"position {low}" if low == high else f"positions {low} to {high}"
-    documents = count_of(at.size, "document was", "documents were")
-    queries = count_of(np.unique(clicks.query[at]).size, "query", "queries")
-    number = 1 + (row if clicks.rows_of_table is None else int(clicks.rows_of_table[row]))
-    rate = log.clicks[others].sum() / max(log.impressions[others].sum(), 1)
-    yield clicks.found(
-        "click-bots",
-        WARNING,
-        at.size,
-        f"{documents} clicked more often than its position is examined, in {queries}: row {number:,} (qid "
-        f"{clicks.queries.qid[q]}) has {log.clicks[own].sum():,} clicks of {log.impressions[own].sum():,} impressions "
-        f"at {where}, the rest of its query {rate:.2f} clicks per impression",
-        "if a bot clicked them, they count as the best documents and make the propensities too flat",
-        "drop such sessions before counting (boostrank data count-clicks), or remove these rows from the log",
-    )
-
-
-def _clicked_too_often(log: ClickLog, curve: Propensities) -> npt.NDArray[np.bool_]:
-    """Mark documents with more clicks than a perfect document would get, bool[N], with a family-wise error of 1%."""
-    # Upper bounds of the propensities; 1 where they are unknown and beyond the curve.
-    assert curve.errors is not None
-    sure = np.isfinite(curve.examination) & (curve.errors <= NONSENSE)
-    highest = np.ones(sure.size + 1)
-    highest[:-1][sure] = np.minimum(curve.examination[sure] * np.exp(1.96 * curve.errors[sure]), 1.0)
-    examined = log.impressions * highest[np.minimum(log.positions, highest.size) - 1]
-    n, c, x = (np.bincount(log.rows, one, log.n_documents) for one in (log.impressions, log.clicks, examined))
-    many = np.flatnonzero((n >= _ENOUGH) & (c > _BEYOND * x))
-    n, c, x = n[many], c[many], x[many]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rest = np.where(c < n, (n - c) * np.log((n - c) / (n - x)), 0.0)
-        unlikely = -(c * np.log(c / x) + rest)
-    found = np.zeros(log.n_documents, bool)
-    found[many[unlikely < np.log(_SURE / max(int(log.shown.sum()), 1))]] = True
-    return found
-
-
-CHECKS = (nothing_clicked, moves, few_lists, never_shown, short_lists, click_rates, bots)
+CHECKS = (nothing_clicked, moves, few_lists, never_shown, short_lists, click_rates)

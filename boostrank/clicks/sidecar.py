@@ -148,7 +148,7 @@ def _checked(path: str, log: ClickLog, queries: QueryIndex | None, name: str, te
     if check.p < 0.05:
         tell(
             f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p {check.p:.2g}): "
-            f"compare them with `boostrank data propensities {name} --check {path}`"
+            f"estimate them with `boostrank data propensities {name}`, or leave out --propensities"
         )
     return given, check.p >= 0.05
 

@@ -60,7 +60,7 @@ class Deal:
     """Assignment of a plan's training queries to folds.
 
     Args:
-        shares: the data that the trainings share: "starts" (bins and linear starts), "bins", or "" to copy the rows.
+        shares: whether the trainings share bins and linear starts. Otherwise, each copies its rows.
 
     Attributes:
         fold: int64[Q], the fold of each query.
@@ -68,14 +68,14 @@ class Deal:
     """
 
     def __init__(
-        self, plan: Plan, folds: int, counted: npt.NDArray[np.bool_] | None = None, *, shares: str = "starts"
+        self, plan: Plan, folds: int, counted: npt.NDArray[np.bool_] | None = None, *, shares: bool = True
     ) -> None:
         numbers = fold_numbers(plan.train_set, folds, plan.seed, counted)
         self.fold, self.count, self._data = numbers % folds, folds, plan.train_set
-        binned = plan.engine.shares_bins and shares != ""
+        binned = plan.engine.shares_bins and shares
         self._part = Whole(plan.train_set).part if binned else plan.train_set.take
         inner = (numbers // folds + self.fold) % FOLDS  # shifted to vary the inner folds between folds
-        self._starts = FoldStarts(self.fold, inner) if binned and shares == "starts" else None
+        self._starts = FoldStarts(self.fold, inner) if binned else None
         self._made: dict[Any, CrossFitted] = {}
 
     def plan(self, plan: Plan, fold: int, *, watched: bool) -> Plan:

@@ -1,4 +1,4 @@
-"""Reports that evaluate, explain and compare rankers. Only `noise` and `pareto` train models.
+"""Reports that evaluate, explain and compare rankers. Only `noise` trains models.
 
 Members are imported on first use.
 """
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from boostrank.reporting.explanation import Why, why
     from boostrank.reporting.noise import measure_noise
     from boostrank.reporting.page import Report, report
-    from boostrank.reporting.pareto_front import ParetoFront, pareto
     from boostrank.reporting.sections.importance import Importance, importance
 
 _NAMES = {
@@ -23,7 +22,6 @@ _NAMES = {
     "explanation": "Why why",
     "noise": "measure_noise",
     "page": "Report report",
-    "pareto_front": "ParetoFront pareto",
     "sections.importance": "Importance importance",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -31,14 +29,12 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names.spl
 __all__ = [
     "Comparison",
     "Importance",
-    "ParetoFront",
     "Report",
     "Why",
     "compare",
     "evaluate",
     "importance",
     "measure_noise",
-    "pareto",
     "report",
     "why",
 ]

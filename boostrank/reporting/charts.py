@@ -1,4 +1,4 @@
-"""Altair (Vega-Lite) charts with a shared theme, shown on pages or saved as pictures."""
+"""Altair (Vega-Lite) charts with a shared theme, shown on pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -139,7 +138,7 @@ SHARE = ".3~p"
 """The axis format for shares, which keeps the digits of small shares."""
 
 _DIGITS = 5
-# Width of saved pictures. In a page, charts fill the available width.
+# Width in pixels outside a page. In a page, charts fill the available width.
 _WIDTH = 680
 # Limit on SVG elements: SVG is sharp in print, but many elements slow a page down.
 _MOST_ELEMENTS = 2500
@@ -200,19 +199,6 @@ class Chart:
         kept = {"name": self.name, "spec": spec, "datasets": datasets, "numbers": shared or numbers}
         kept["renderer"] = "canvas" if many else "svg"
         return block("parts.html", "chart", chart=self, kept=kept, fits="autosize" in spec)
-
-    def to_svg(self) -> str:
-        """Return the chart as an SVG, 680 pixels wide."""
-        return svgs_of([self])[0]
-
-
-def svgs_of(charts: Sequence[Chart]) -> list[str]:
-    """Return the charts as SVG, after drawing all of them in a single process."""
-    need_report_extra()
-    how = {"vl_version": vega_lite_version(), "config": theme()}
-    made = converted([("vegalite_to_svg", {"vl_spec": chart.spec(), **how}) for chart in charts])
-    named = [f'<svg role="img" aria-label="{escape(chart.description, quote=True)}" ' for chart in charts]
-    return [one.replace("<svg ", name, 1) for one, name in zip(made, named, strict=True)]
 
 
 def _cut_names(spec: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Comparison of one metric across the conventions of several libraries, and a search for a printed number.
+"""Comparison of one metric across the conventions of several libraries.
 
 Libraries differ in the details that a metric's definition leaves open (`core.conventions`). The path from one value to
 another changes one convention at a time, in the order of `STEPS`, so the steps add up to the whole difference.
@@ -8,26 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
 from functools import cache, partial
-from itertools import product
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.conventions import (
-    CHOICES,
-    MAX_EXPONENTIAL_LABEL,
-    PRESETS,
     Conventions,
 )
-from boostrank.core.errors import DataError, InputError, ParameterError
+from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
-from boostrank.kernels.metric import gains, log_discounts, relevance, totals
 from boostrank.metric import BoundMetrics, Metric, Names
-from boostrank.metrics.err import stop_probabilities
 
 _Values = Callable[[Conventions], dict[str, float]]
 
@@ -46,9 +37,6 @@ STEPS = {
     "empty": ("empty", "empty_of"),
 }
 """The fields of `Conventions` that change together in each step. The last steps decide which queries are included."""
-
-# Labels with more distinct values are not grades.
-_GRADES = 10
 
 _WORDS = {
     "log2(1+r)": "the discount 1/log2(1 + rank)",
@@ -267,124 +255,3 @@ def tied_documents(
     ends = np.append(starts[1:], y.size)
     mixed = y[starts] != y[ends - 1]  # sorted by label within a run
     return int((ends - starts)[mixed].sum())
-
-
-@dataclass(frozen=True)
-class Match:
-    """A combination of conventions, and how far its value is from the target.
-
-    Args:
-        choices: the choice for each field that affects these data.
-        difference: value minus target.
-        hit: whether the value equals the target to its printed digits.
-        libraries: libraries whose conventions agree with the choices.
-    """
-
-    metric: str
-    conventions: Conventions
-    choices: dict[str, Any]
-    value: float
-    difference: float
-    hit: bool
-    libraries: tuple[str, ...]
-
-
-def find_conventions(
-    target: str | float,
-    labels: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    queries: QueryIndex,
-    metrics: Metric | str | Iterable[Metric | str] = "ndcg@10",
-    *,
-    base: Conventions | str = "default",
-    threads: int | None = None,
-) -> list[Match]:
-    """Return every combination of conventions that affects these data, nearest to the target first.
-
-    Conventions without an effect on these data stay as in `base`, such as ties if no scores are tied.
-
-    Args:
-        target: number to search for. The digits of a string set the tolerance, so that 0.7969 matches "0.80".
-        metrics: one or more metrics. Each cut-off is tried.
-        base: values for the conventions that are not varied.
-        labels, scores, queries, threads: as for `boostrank.metric.evaluate`.
-
-    Raises:
-        ParameterError: the target is not a number.
-    """
-    try:
-        number = Decimal(str(target).strip())
-    except InvalidOperation:
-        number = Decimal("nan")
-    exponent = number.as_tuple().exponent
-    if isinstance(exponent, str) or not -300 < exponent < 300:
-        raise ParameterError(f"the target must be a number, but got {target!r}")
-    slack = 0.5 * 10.0**exponent * (1.0 + 1e-9)  # half a unit of its last digit
-    start = Conventions.of(base).without_names
-    y = np.asarray(labels, dtype=np.float64)
-    matches = []
-    for whole in Metric.all_of(metrics):
-        for name in whole.names:
-            metric = Metric.parse(name)
-            choices = _choices(metric, y, scores, queries, start)
-            for chosen in product(*choices.values()):
-                picked = dict(zip(choices, chosen, strict=True))
-                rules = replace(start, **{"empty": start.empty_for(metric.name), "empty_of": ()} | picked)
-                try:
-                    value = BoundMetrics(metric, y, queries, rules, threads).values(scores)[name]
-                except DataError:  # every query is excluded
-                    continue
-                off, libraries = value - float(number), _libraries(picked, choices, metric.name)
-                matches.append(Match(name, rules, picked, value, off, abs(off) <= slack, libraries))
-    return sorted(matches, key=lambda m: (round(abs(m.difference), 12), not m.libraries))
-
-
-def _choices(
-    metric: Metric, labels: Float64Array, scores: npt.ArrayLike, queries: QueryIndex, base: Conventions
-) -> dict[str, tuple[Any, ...]]:
-    """Return the choices for each field that affects per-query values or decides which queries are included."""
-    spec, grades = metric.spec, np.unique(labels)
-    cutoff = metric.cutoffs[0] if metric.cutoffs else 0
-    values: dict[str, tuple[Any, ...]] = {}
-    if spec.grades in (gains, stop_probabilities) and not np.isin(grades, (0.0, 1.0)).all():
-        known = ("exponential", "linear") if grades[-1] <= MAX_EXPONENTIAL_LABEL else ("linear",)
-        values["gain"] = tuple(dict.fromkeys((*known, base.gain)))
-    if spec.weights is log_discounts:
-        values["discount"] = CHOICES["discount"]
-    if spec.grades is relevance and 2 < grades.size <= _GRADES:
-        values["relevant_from"] = tuple(float(grade) for grade in grades if grade > 0)
-    if metric.name == "map" and cutoff:
-        values["ap_divisor"] = CHOICES["ap_divisor"]
-    if cutoff and bool((queries.sizes < cutoff).any()):
-        short = {"ndcg": ("pad", "letor"), "precision": ("pad", "clip")}.get(metric.name)
-        values |= {"short_lists": short} if short else {}
-    tied = {kind: tied_documents(labels, scores, queries, score_type=kind) for kind in CHOICES["score_type"]}
-    if tied["float32"]:
-        values["ties"] = ("expected", "input", "pessimistic", "optimistic")
-    if tied["float32"] != tied["float64"]:
-        values["score_type"] = CHOICES["score_type"]
-    relevant = totals((labels > 0).astype(np.float64), queries.ptr)
-    if "relevant_from" in values or not relevant.all():
-        values["empty"] = ("exclude", "one", "zero") if spec.ratio else ("exclude", "zero")
-    if bool((queries.sizes == 1).any()):
-        values["single"] = CHOICES["single"]
-    return values
-
-
-def _libraries(picked: dict[str, Any], choices: dict[str, tuple[Any, ...]], metric: str) -> tuple[str, ...]:
-    """Return the libraries whose conventions agree with all choices."""
-
-    def of(rules: Conventions, field: str) -> Any:
-        own, offered = getattr(rules, field), choices[field]
-        if field == "empty":
-            own = rules.empty_for(metric)
-            return own if own in offered else "zero"  # metrics that are not ratios are 0 without a relevant document
-        if field == "short_lists":
-            return own if own in offered else "pad"  # the others concern other metrics
-        if field == "relevant_from":  # the smallest label that is relevant
-            return min((grade for grade in offered if own is None or grade >= own), default=None)
-        return own
-
-    return tuple(
-        name for name, rules in PRESETS.items() if all(of(rules, field) == choice for field, choice in picked.items())
-    )

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 from markupsafe import Markup
 
-from boostrank.core.errors import BoostrankError, DataWarning, ParameterError, TrainingError, warn_user
+from boostrank.core.errors import BoostrankError, ParameterError
 from boostrank.core.files import write_atomically
 from boostrank.core.text import small_table
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.metric import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.reporting.charts import Chart, need_report_extra, svgs_of
+from boostrank.reporting.charts import Chart, need_report_extra
 from boostrank.reporting.rank_changes import Ranker
 from boostrank.reporting.result import csv_bytes, plain
 from boostrank.reporting.section import Context, PageSection, Section, page
@@ -107,7 +107,7 @@ class Report:
         return dict(plain(names | results | {"missing": self.missing}))
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
-        """Write the page, each chart as a picture (SVG) and as data (CSV), and each data frame as CSV.
+        """Write the page, and the data of each chart and each data frame as CSV.
 
         Args:
             folder: output folder, which is created if it does not exist. Existing files are replaced atomically.
@@ -116,21 +116,13 @@ class Report:
             Paths of the written files.
 
         Raises:
-            TrainingError: a file cannot be written, or the chart script cannot be built. Pictures that cannot be drawn
-                cause a warning.
+            TrainingError: a file cannot be written, or the chart script cannot be built.
         """
         into = Path(folder)
         into.mkdir(parents=True, exist_ok=True)
         frames = {name: chart.frame for name, chart in self.charts.items()} | self.frames
         made = {f"{name}.csv": csv_bytes(frame) for name, frame in frames.items()}
         made["report.html"] = self.to_html().encode("utf-8", "backslashreplace")
-        try:
-            pictures = svgs_of(list(self.charts.values()))
-            made |= {f"{name}.svg": one.encode() for name, one in zip(self.charts, pictures, strict=True)}
-        except TrainingError as error:
-            warn_user(f"{os.fspath(folder)}: no pictures: {error}", DataWarning)
-            for name in self.charts:  # from an earlier report
-                (into / f"{name}.svg").unlink(missing_ok=True)
         for name, body in made.items():
             write_atomically(into / name, body)
         return [into / name for name in made]

@@ -252,7 +252,7 @@ class _Search:
         if not plan.watched.higher_is_better:
             raise ParameterError(f"metric {plan.metric}: higher must be better in a search; return the negative value")
         self.metric = plan.metric
-        self._deal = None if valid else Deal(plan, folds, shares="")
+        self._deal = None if valid else Deal(plan, folds, shares=False)
         self.folds = 0 if valid else folds
         held = [*plan.others] if self._deal is None else [self._deal.held_out(k) for k in range(folds)]
         self._measured = [

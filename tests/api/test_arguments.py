@@ -33,11 +33,6 @@ def model() -> boostrank.RankingModel:
                 "progress": True,
             },
         ),
-        (
-            boostrank.pareto, (None, DATA, "f0"),
-            {"params": b"x", "train_set": 1, "valid_set": {}, "num_boost_round": NO_NUMBERS, "k": NO_NUMBERS,
-             "folds": NO_NUMBERS, "backend": NO_TEXT, "progress": "soon"},
-        ),
         (boostrank.verify, (None, DATA, [0.0] * 6), {"model": NO_TEXT, "data": NO_TEXT}),
         (boostrank.compare, (None, None, DATA), {"data": NO_TEXT}),
         (boostrank.reporting.report, (None, DATA), {"data": NO_TEXT}),

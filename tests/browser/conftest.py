@@ -98,14 +98,6 @@ def why_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(found.to_html(f"{EVIL}model"), tmp_path_factory, "why.html")
 
 
-@pytest.fixture(scope="session")
-def pareto_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    fast = {"objective": "regression", "num_threads": 1, "verbose": -1, "num_leaves": 4}
-    goal = np.abs(world.data.features[:, 1])
-    found = boostrank.pareto(fast, world.data, {f"{EVIL}goal": goal}, 2, world.data, valid_goal=goal, mixes=(0.5, 1.0))
-    return written(found.to_html(f"{EVIL}data"), tmp_path_factory, "pareto.html")
-
-
 def written(text: str, folder: pytest.TempPathFactory, name: str) -> Path:
     path = folder.mktemp("pages") / name
     path.write_bytes(text.encode())

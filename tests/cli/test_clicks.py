@@ -67,19 +67,15 @@ def test_the_log_is_of_the_rows_of_the_file(folder: Path) -> None:
 
 
 def test_propensities_are_printed_and_checked(folder: Path) -> None:
-    result = invoke("data", "propensities", folder / "train.txt.clicks", "--check", folder / "p.json")
-    assert re.search(r"^ +2 +0\.\d+ +0\.\d+ to 0\.\d+ +0\.\d+$", result.stdout, re.MULTILINE)
-    assert "p.json: clicks do not contradict it (0.0 nats" in result.stdout
+    result = invoke("data", "propensities", folder / "train.txt.clicks")
+    assert re.search(r"^ +2 +0\.\d+ +0\.\d+ to 0\.\d+$", result.stdout, re.MULTILINE)
     Propensities.power(3.0, 6).write(folder / "wrong.json")
     trained = invoke(
         "train", folder / "train.txt", "--clicks", "--propensities", folder / "wrong.json", "-m", folder / "w.txt", *FEW
     )
     assert "clicks contradict these propensities" in trained.stderr
     assert "not reliable, as clicks contradict" in trained.stderr
-    found = json.loads(
-        invoke("data", "propensities", folder / "train.txt.clicks", "--check", folder / "wrong.json", "--json").stdout
-    )
-    assert found["check"]["p"] < 1e-6
+    found = json.loads(invoke("data", "propensities", folder / "train.txt.clicks", "--json").stdout)
     expected = estimate_propensities(read_clicks(folder / "train.txt.clicks")).examination
     np.testing.assert_allclose(found["examination"], expected)
 

@@ -45,21 +45,8 @@ def test_metrics_as_json_agrees_with_evaluate(tied: tuple[Path, Path]) -> None:
             assert reading["value"] == json.loads(evaluated.stdout)[metric]["mean"]
 
 
-def test_metrics_finds_whose_number_it_is(tied: tuple[Path, Path]) -> None:
-    told = json.loads(invoke("metrics", *tied, "--metric", "ndcg@3", "--json").stdout)
-    number = f"{next(r['value'] for r in told['ndcg@3']['readings'] if r['name'] == 'catboost'):.6f}"
-    found = json.loads(invoke("metrics", *tied, "--metric", "ndcg@3", "--target", number, "--json").stdout)
-    assert found["hits"] >= 1
-    assert any("catboost" in match["libraries"] for match in found["nearest"])
-    printed = invoke("metrics", *tied, "--metric", "ndcg@3", "--target", number).stdout
-    assert f"{number}:" in printed
-    assert "pessimistic" in printed
-    assert "; the nearest:" in invoke("metrics", *tied, "--target", "0.123456").stdout
-
-
-def test_metrics_refuses_names_and_targets_it_does_not_know(tied: tuple[Path, Path]) -> None:
+def test_metrics_refuses_names_it_does_not_know(tied: tuple[Path, Path]) -> None:
     assert invoke("metrics", *tied, "--metric", "ndgc@3").exit_code == 2
-    assert invoke("metrics", *tied, "--target", "much").exit_code == 2
 
 
 def test_metrics_orders_ties_by_the_names_in_the_comments(tmp_path: Path) -> None:

@@ -154,30 +154,6 @@ def test_click_rates_that_rise(ask: Ask) -> None:
     one(found, "rising-click-rates", "warning", 0, 2, "position 3 is clicked more often than position 1")
 
 
-def test_bots_click_more_often_than_anybody_looks(ask: Ask) -> None:
-    entries = simulated()
-    shown, deep = (np.bincount([e[0] for e in entries], [w(e) for e in entries], ROWS + 1) for w in (
-        lambda e: e[2], lambda e: e[2] * e[1]))  # fmt: skip
-    low = [row for row in range(1, ROWS + 1) if shown[row] >= 30 and deep[row] > 3.5 * shown[row]]
-    bots = low[::4][:12]
-    assert len(bots) >= 8
-    clicked = [(row, p, n, n if row in bots else c) for row, p, n, c in entries]
-    found = ask(clicked)
-    assert list(found) == ["click-bots"]
-    finding = found["click-bots"]
-    assert finding.count == len(bots)
-    row = max(bots, key=lambda row: shown[row])
-    assert f": row {row} (qid {(row - 1) // 8})" in finding.message
-    assert f"has {shown[row]:.0f} clicks of {shown[row]:.0f} impressions" in finding.message
-    assert "rest of its query 0." in finding.message
-
-
-@pytest.mark.parametrize("users", [Users(), Users("trust"), Users("cascade"), Users(eta=0.0), Users(noise=0.6)])
-def test_good_documents_are_no_bots(ask: Ask, users: Users) -> None:
-    for seed in range(3):
-        assert "click-bots" not in ask(simulated(users, lists=100, seed=seed))
-
-
 def test_what_is_said_of_labels_is_known_by_name() -> None:
     sources = Path(__file__).parents[2] / "boostrank" / "data" / "doctor"
     text = "".join(path.read_text() for path in sources.glob("*.py"))

@@ -208,4 +208,3 @@ def test_an_interval_that_says_nothing_does_not_squeeze_the_picture() -> None:
     low, high = drawn["layer"][0]["encoding"]["y"]["scale"]["domain"]
     assert 0.05 < low < 0.25
     assert 1.0 < high < 4.0
-    assert 'role="img" aria-label=' in chart.to_svg()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 import sys
@@ -18,11 +16,10 @@ import pandas as pd
 import pytest
 from markupsafe import Markup
 
-from boostrank.core.errors import DataWarning, MissingDependency, TrainingError
+from boostrank.core.errors import MissingDependency, TrainingError
 from boostrank.reporting import charts
 from boostrank.reporting.charts import COLOURS, Chart, need_report_extra, theme, vega_script
 from boostrank.reporting.html import Cell, Column, Table, data_text, environment, fixed
-from boostrank.reporting.page import Report
 from boostrank.reporting.section import PageSection, page
 from boostrank.reporting.sections.importance import SPEC, Effect, Importance
 
@@ -65,30 +62,23 @@ def test_many_marks_are_drawn_as_pixels() -> None:
         ("raise ValueError('no such mark')", "the chart cannot be drawn: ValueError: no such mark"),
     ],
 )
-def test_a_picture_that_is_not_drawn_ends_no_process_and_loses_no_report(
+def test_a_script_that_is_not_built_ends_no_process(
     child: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vega_script()
+    vega_script.cache_clear()
     monkeypatch.setattr(charts, "_CHILD", child)
-    found = Report("m", "d", "", {}, {})
-    vars(found)["charts"] = {"lines": chart()}
-    with pytest.warns(DataWarning, match=rf"no pictures: .*{words}"):
-        written = found.save(tmp_path / "all")
-    assert [path.name for path in written] == ["lines.csv", "report.html"]
-    assert [row["y"] for row in csv.DictReader(io.StringIO(written[0].read_text()))] == [
-        "1.0",
-        "0.3333333333333333",
-        "",
-    ]
+    with pytest.raises(TrainingError, match=words):
+        vega_script()
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
     with pytest.raises(TrainingError, match="that draws charts cannot be started: No such file"):
-        chart().to_svg()
+        vega_script()
 
 
 def test_what_lies_in_the_current_folder_draws_no_chart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('imported')")
     monkeypatch.chdir(tmp_path)
-    assert chart().to_svg().startswith("<svg")
+    vega_script.cache_clear()
+    assert "window.vegaEmbed" in vega_script()
 
 
 @pytest.mark.parametrize("module", ["altair", "vl_convert", "pandas"])

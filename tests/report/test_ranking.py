@@ -1,4 +1,4 @@
-"""The metric over k, scores by grade, old against new."""
+"""The metric over k, scores by grade."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
 from boostrank.reporting.sections.ranking import SPEC, Ranking, ranking
-from tests.report.studies import study, words_of
+from tests.report.studies import study
 
 
 @pytest.fixture(scope="module")
@@ -56,19 +56,11 @@ def test_scores_by_grade_are_around_the_mean_of_their_query(
         assert one[-3:] == pytest.approx(np.quantile(values, [0.05, 0.5, 0.95]))
 
 
-def test_old_and_new_are_counted_query_by_query(data: RankingDataset, scores: np.ndarray, found: Ranking) -> None:
-    new, old = (Metric.parse("ndcg@5").evaluate(data.labels, s, data.queries).per_query for s in (scores, -scores))
-    change = (new - old)[~np.isnan(new)]
-    better, same, worse = (change > 1e-12).sum(), (abs(change) <= 1e-12).sum(), (change < -1e-12).sum()
-    np.testing.assert_allclose(found.old_and_new["new"] - found.old_and_new["old"], change)
-    page = SPEC.on_page(found)
-    text = words_of(page)
-    assert [part.name for part in page.drawn] == ["ranking-depth", "ranking-grades", "ranking-old-and-new"]
-    assert f": {better} are better" in text
-    assert f"{worse} worse and {same} the same" in text
+def test_the_page_has_a_chart_of_each(found: Ranking) -> None:
+    assert [part.name for part in SPEC.on_page(found).drawn] == ["ranking-depth", "ranking-grades"]
 
 
-def test_without_cut_off_grades_and_another_model_there_is_nothing(data: RankingDataset, scores: np.ndarray) -> None:
+def test_without_cut_off_and_grades_there_is_nothing(data: RankingDataset, scores: np.ndarray) -> None:
     many = RankingDataset(data.features, np.linspace(0, 4, data.n_documents), data.queries)
     with pytest.raises(DataError, match="cut-off"):
         ranking(study(many, "ndcg", scores=scores))

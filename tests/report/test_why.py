@@ -355,7 +355,7 @@ def test_codes_of_a_table_are_shown_as_their_categories(
     assert found.shown("x", 0.5, str) == "0.5"
     assert found.to_dict()["categories"]["colour"]["values"] == ["<red>", "blue", "green"]
     assert f"from {html.escape(now)} to {html.escape(then)}" in found.to_html()
-    _print_why(found, 5, 100)
+    _print_why(found, 5)
     assert re.search(f"^ *colour +{change.document.upper()} +{now} +{then} ", capsys.readouterr().out, re.MULTILINE)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import ParameterError, TrainingWarning
-from boostrank.tracking import JsonLines, OptunaPruning, Wandb
+from boostrank.tracking import JsonLines, Wandb
 from tests.cli.conftest import invoke
 from tests.fit.test_train import BACKENDS, FAST, ranking
 
@@ -105,32 +105,6 @@ def test_anything_that_logs_as_weights_and_biases_does_is_told(backend: str) -> 
     assert [values["held out/ndcg@5"] for _, values in run.logged] == model.evals_result["held out"]["ndcg@5"]
     with pytest.raises(ParameterError, match=r"\.log\(values, step=\)"):
         Wandb("project")
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_trial_that_falls_behind_is_pruned(backend: str) -> None:
-    optuna = pytest.importorskip("optuna", reason="pruning is Optuna's")
-    study = optuna.create_study(
-        direction="maximize", pruner=optuna.pruners.ThresholdPruner(lower=2.0, n_warmup_steps=2)
-    )
-    reported: list[float] = []
-
-    def objective(trial: Any) -> float:
-        try:
-            trained(OptunaPruning(trial, "ndcg@10"), backend=backend)
-        finally:
-            reported.extend(study.trials[0].intermediate_values.values())
-        return 0.0
-
-    study.optimize(objective, n_trials=1)
-    assert study.trials[0].state == optuna.trial.TrialState.PRUNED
-    assert list(study.trials[0].intermediate_values) == [1, 2]
-    assert reported == trained(backend=backend).evals_result["held out"]["ndcg@10"][:2]
-    wrong = optuna.create_study(direction="minimize").ask()
-    with pytest.raises(ParameterError, match="direction='maximize'"):
-        trained(OptunaPruning(wrong))
-    with pytest.raises(ParameterError, match="ndcg@7 on a validation set; evaluated here: training's ndcg@5"):
-        trained(OptunaPruning(study.ask(), "ndcg@7"))
 
 
 def test_mlflow_holds_the_rounds_and_serves_the_model(tmp_path: Path, monkeypatch: Any) -> None:

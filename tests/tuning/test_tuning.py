@@ -116,7 +116,7 @@ def test_a_search_finds_what_the_start_lacks_and_its_numbers_are_those_of_the_tr
 
 def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> None:
     plan = resolve(TrainOptions(params=FIXED), data)
-    deal = Deal(plan, 4, shares="")
+    deal = Deal(plan, 4, shares=False)
     held = [deal.held_out(fold) for fold in range(4)]
     assert sorted(np.concatenate([part.queries.qid for part in held])) == sorted(data.queries.qid)
     for fold, part in enumerate(held):

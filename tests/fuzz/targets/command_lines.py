@@ -37,7 +37,6 @@ BASES = {
     "data sort": ["train.txt", "-o", "out.txt"],
     "data merge": ["train.txt", "-o", "out.txt"],
     "data make": ["made", "--queries", "3"],
-    "completion": ["bash"],
     "verify": ["model.txt", "train.txt", "--logged", "scores.txt"],
 }
 _LONG = {"--check", "--cluster", "--quality", "--candidates", "--time", "--template"}
