@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET
 
-from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError, warn_user
+from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.files import read_text, replacing, write_all, write_atomically
 from boostrank.core.queries import PlacesOf
 from boostrank.core.types import Float64Array, Int64Array
@@ -254,7 +254,7 @@ class ClickLog:
             return self
         lost, least = int(self.impressions[~kept].sum()), int(self.positions[~kept].min())
         words = f"{lost:,} of {self.impressions.sum():,} impressions are ignored"
-        warn_user(f"{words}: their positions (from {least}) have no propensity", DataWarning)
+        warn_user(f"{words}: their positions (from {least}) have no propensity")
         return self.where(kept)
 
     def where(self, kept: npt.NDArray[np.bool_]) -> ClickLog:

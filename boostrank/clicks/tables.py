@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.clicks.log import COLUMNS, MAX_POSITION, MAX_ROWS, ClickLog, checked_counts, some_documents
-from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError, ParameterError, warn_user
+from boostrank.core.errors import DataError, FileFormatError, InputError, ParameterError, warn_user
 from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array, as_numbers
 from boostrank.data.dataset import RankingDataset
@@ -176,7 +176,7 @@ def _say_lacking(lacking: int, rows: int, first: str, index: Any) -> None:
         words = f"the table has none of the documents in the log: it has {document}; the log has {first}"
         raise DataError(f"{words}; write their names alike, or name other columns with --key")
     share = f"{count_of(lacking, 'row')} of {rows:,} in the log"
-    warn_user(f"{share} show documents that the table lacks, and are left out; first: {first}", DataWarning)
+    warn_user(f"{share} show documents that the table lacks, and are left out; first: {first}")
 
 
 def _shown(key: str | None) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.conventions import LABEL, GainExpression
-from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_user
+from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, as_numbers, check_real, masked_as_missing, with_nan
 from boostrank.data.categories import EXACT, Categories, as_float32, check_codes, coarse_words, is_coarse, named_columns
@@ -170,7 +170,7 @@ def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         names = default_feature_names(values.shape[1])
         coarse = [name for column, name in enumerate(names) if is_coarse(values[:, column])]
         if coarse:
-            warn_user(coarse_words(coarse), DataWarning)
+            warn_user(coarse_words(coarse))
     return out
 
 
@@ -355,7 +355,6 @@ def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categor
     narrow, width = min(widths, key=lambda file: widths[file]), max(widths.values())
     if widths[narrow] < width:
         warn_user(
-            f"{narrow} has {spaces[narrow].n_features:,} features, others up to {width:,}: absent features are zero",
-            DataWarning,
+            f"{narrow} has {spaces[narrow].n_features:,} features, others up to {width:,}: absent features are zero"
         )
     return replace(first, index_base=base, n_features=width, feature_names=default_feature_names(width, base))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from narwhals.exceptions import DuplicateError
 
-from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_user
+from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.queries import checked_ids, query_numbers, time_text
 from boostrank.core.types import Float32Array, Float64Array, Int64Array, check_real
 from boostrank.data.categories import Categories, Coding, as_float32, check_codes, coarse_words, is_coarse
@@ -55,7 +55,7 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
         if library in _UNORDERED and not whole:
             words = f"a lazy {library} table has no fixed row order: labels, query ids and scores may not "
             words += f"match its rows; collect it once and use table = frame.{_UNORDERED[library]}()"
-            warn_user(words, DataWarning)
+            warn_user(words)
         return found.collect()
     if isinstance(found, nw.Series):
         raise DataError("features must be a two-dimensional table, not a single column")
@@ -92,7 +92,7 @@ def without_index(frame: Any, kept: Collection[str] = (), *, warns: bool = True)
     if index and warns:
         are = "is" if len(index) == 1 else "are"
         words = f"{', '.join(map(repr, index))} {are} left out as the index of a pandas frame"
-        warn_user(f"{words}; drop such columns to silence this warning", DataWarning)
+        warn_user(f"{words}; drop such columns to silence this warning")
     return frame[:, [i for i, name in enumerate(names) if name not in index]] if index else frame
 
 
@@ -156,7 +156,7 @@ def read_table(
             if coding is not None:
                 check_codes(target[:, i], name)
     if coarse:
-        warn_user(coarse_words(coarse), DataWarning)
+        warn_user(coarse_words(coarse))
     for one in codings:
         if isinstance(one, Coding):
             one.warn(whose)
@@ -169,7 +169,7 @@ def read_like(table: Any, names: Sequence[str], known: Mapping[str, Categories])
     others = sorted(set(names_of(table)) - set(names))
     if others:
         words = f"columns that the training data lacks are ignored: {', '.join(others[:9])}"
-        warn_user(words, DataWarning)
+        warn_user(words)
     return read_table(table, names, known=known)[0]
 
 

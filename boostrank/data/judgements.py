@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError, warn_user
+from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.text import NUMBER, count_of, no_number, number_in
 from boostrank.data.blocks import Fault
 from boostrank.data.columns import column_of
@@ -162,7 +162,7 @@ def values_by_query(source: Any, *, run: bool = False) -> Values:
         del values[rows.qids[row]][rows.names[row]]
     if missing.size:
         words = f"{count_of(missing.size, 'document')} without a {rows.what} left out"
-        warn_user(f"{words}; first: {place_of([rows], int(missing[0]))}", DataWarning)
+        warn_user(f"{words}; first: {place_of([rows], int(missing[0]))}")
     return values
 
 
@@ -249,7 +249,7 @@ def _add_list(rows: DocumentRows) -> None:
         elif width and -_LARGEST <= rows.values[-1] < 0.0:
             rows.negative.append(len(rows.values) - 1)
     if width == _OF_PAIRS:
-        warn_user(f"{rows.file}: the pairs of a query and a document have no grades: each counts as 1", DataWarning)
+        warn_user(f"{rows.file}: the pairs of a query and a document have no grades: each counts as 1")
 
 
 # JSON, mappings and frames -------------------------------------------------------------------------------------------

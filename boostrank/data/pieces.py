@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from boostrank.core.errors import DataWarning, FileFormatError, ParameterError, warn_user
+from boostrank.core.errors import FileFormatError, ParameterError, warn_user
 from boostrank.core.files import check_not_read, check_writable, replacing
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
@@ -141,7 +141,7 @@ def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
         if block.text is None:
             continue
         if block.unterminated:
-            warn_user(f"{file.name}: the last line has no newline; the file may be truncated", DataWarning)
+            warn_user(f"{file.name}: the last line has no newline; the file may be truncated")
         begin, starts = 0, block.runs[:, slots.RUN_ROW].tolist()
         for i, (start, stop) in enumerate(pairwise([*starts, block.n_rows])):
             qid = block.names.get(i) or b"%d" % block.runs[i, slots.RUN_ID]
@@ -171,7 +171,7 @@ def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
 def _say_weights(file: File) -> None:
     weights = find_sidecar(file.path, (WEIGHT_SUFFIX,))
     if weights is not None:
-        warn_user(f"{weights}: weights are not copied", DataWarning)
+        warn_user(f"{weights}: weights are not copied")
 
 
 def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:

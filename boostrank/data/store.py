@@ -281,7 +281,7 @@ class Cache:
             cause = error if isinstance(error, OSError) else error.__cause__
             if self.refused is None:  # everything else works without a cache
                 self.refused = str((cause.strerror if isinstance(cause, OSError) else None) or error)
-                warn_user(f"no cache in {self.folder}: {self.refused}", DataWarning)
+                warn_user(f"no cache in {self.folder}: {self.refused}")
             return False
         now, keep = time.time(), None if big is None else big.name
         for path in self.folder.glob(f"{name}.*.big") if write_big is not None else ():  # unreferenced files
@@ -548,5 +548,5 @@ def _remembered(
     categories = read_record(note["categories"])
     data = RankingDataset(features, arrays["labels"], queries, tuple(note["names"]), provenance, categories=categories)
     for words in note["known"]["warnings"]:
-        warn_user(words, DataWarning)
+        warn_user(words)
     return data
