@@ -164,7 +164,7 @@ def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Arra
     if texts.null_count:
         row = int(np.argmax(np.asarray(texts.is_null())))
         raise batch.refuse(row, f"the impression has no {' or '.join(keys)}; leave the row out")
-    rows = pc.fill_null(pc.index_in(texts, index), -1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+    rows = np.asarray(pc.fill_null(pc.index_in(texts, index), -1), np.int64) + 1
     lacking = np.flatnonzero(rows == 0)[:1].tolist()
     return rows, "".join(str(batch.refuse(row, _shown(texts[row].as_py()))) for row in lacking)
 
@@ -312,13 +312,13 @@ def from_frame(
         DataError: see `RankingDataset.from_frame`; also if a value is invalid, with its row.
     """
     from boostrank.data.arrays import read_frame
-    from boostrank.data.frames import as_table, names_of, values_of
+    from boostrank.data.frames import as_table, values_of
 
     columns = columns or ClickColumns()
     dropped = [drop] if isinstance(drop, str) else list(drop)
     table = as_table(frame)
     X, _, ids, weights, _ = read_frame(table, columns.position, qid, weight, [*dropped, *columns.names[1:]])
-    found = {name: values_of(table, names_of(table).index(name)) for name in columns.names}
+    found = {name: values_of(table, name) for name in columns.names}
 
     def refuse(row: int, reason: str) -> DataError:
         return DataError(f"row {row} (from 0): {reason}")

@@ -52,29 +52,26 @@ def read_frame(
             raise DataError(f"{words}; it has {', '.join(names)}")
         chosen[role] = usual
     # Read them, and leave out the index of pandas.
-    places = {role: names.index(column) for role, column in chosen.items()}
-    ids = ids_of(table, places.pop("ids"))
-    values = {role: values_of(table, number) for role, number in places.items()}
+    values = {role: (ids_of if role == "ids" else values_of)(table, column) for role, column in chosen.items()}
     documents = values.get("documents")
     if documents is not None:
         documents = np.array(["" if one is None or one != one else str(one) for one in documents], object)
     kept = [i for i, name in enumerate(names) if name not in (*chosen.values(), *dropped)]
     say_query_columns([names[i] for i in kept])
-    return without_index(table[:, kept]), values["y"], ids, values.get("weight"), documents
+    return without_index(table[:, kept]), values["y"], values["ids"], values.get("weight"), documents
 
 
 def read_columns(table: Any, names: Sequence[str]) -> dict[str, Float64Array]:
     """Return the requested columns that exist in a `narwhals.DataFrame`, as float64[N] with NaN for missing values."""
     from boostrank.data.frames import names_of, values_of
 
-    there, found = names_of(table), {}
-    for name in names:
-        if name in there:
-            try:
-                found[name] = as_numbers(values_of(table, there.index(name)), "values")
-            except DataError:
-                raise DataError(f"column {name!r} in the gain is not numeric") from None
-    return found
+    columns = {}
+    for name in (name for name in names if name in names_of(table)):
+        try:
+            columns[name] = as_numbers(values_of(table, name), "values")
+        except DataError:
+            raise DataError(f"column {name!r} in the gain is not numeric") from None
+    return columns
 
 
 _ROWS_AT_A_TIME = 1 << 14
