@@ -19,7 +19,7 @@ import numpy.typing as npt
 from boostrank.clicks.log import COLUMNS, MAX_POSITION, MAX_ROWS, ClickLog, checked_counts, some_documents
 from boostrank.core.errors import DataError, FileFormatError, InputError, ParameterError, warn_user
 from boostrank.core.text import count_of
-from boostrank.core.types import Int64Array, as_numbers
+from boostrank.core.types import Int64Array, as_numbers, first_true
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.judgements import recognised
 from boostrank.data.roles import DEFAULTS
@@ -161,12 +161,14 @@ def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
 def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Array, str]:
     """Return the document row of each impression, from 1, or 0 if the index lacks it, and the place of the first 0."""
     pc, texts = arrow(".compute"), _joined(batch, keys)
-    if texts.null_count:
-        row = int(np.argmax(np.asarray(texts.is_null())))
+    row = first_true(np.asarray(texts.is_null()))
+    if row is not None:
         raise batch.refuse(row, f"the impression has no {' or '.join(keys)}; leave the row out")
     rows = np.asarray(pc.fill_null(pc.index_in(texts, index), -1), np.int64) + 1
-    lacking = np.flatnonzero(rows == 0)[:1].tolist()
-    return rows, "".join(str(batch.refuse(row, _shown(texts[row].as_py()))) for row in lacking)
+    lacking = first_true(rows == 0)
+    if lacking is None:
+        return rows, ""
+    return rows, str(batch.refuse(lacking, _shown(texts[lacking].as_py())))
 
 
 def _say_lacking(lacking: int, rows: int, first: str, index: Any) -> None:
@@ -249,8 +251,9 @@ class ClickRows:
             parts.append(checked_counts(batch.number, columns.names, batch.refuse))
             for name, found in texts.items():
                 found.append(batch.text(name))
-                if found[-1].null_count:
-                    raise batch.refuse(int(np.argmax(np.asarray(found[-1].is_null()))), f"{name} is missing")
+                row = first_true(np.asarray(found[-1].is_null()))
+                if row is not None:
+                    raise batch.refuse(row, f"{name} is missing")
         counts = (np.concatenate(column) for column in zip(*parts, strict=True))
         return cls(*counts, *(_codes(texts[name]) if name else None for name in (columns.document, qid)))
 

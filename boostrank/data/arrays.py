@@ -14,7 +14,7 @@ from scipy import sparse
 from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, as_numbers, check_real, masked_as_missing, with_nan
+from boostrank.core.types import Float64Array, as_numbers, check_real, first_true, masked_as_missing, with_nan
 from boostrank.data.categories import EXACT, Categories, as_float32, check_codes, coarse_words, is_coarse, named_columns
 from boostrank.data.options import NUMBERED, FeatureSpace
 from boostrank.data.roles import DEFAULTS, say_query_columns, usual_column
@@ -148,7 +148,7 @@ def without_mask(values: Any, what: str) -> Any:
     if getattr(getattr(values, "dtype", None), "names", None):
         raise DataError(f"a structured array has several numbers per row; pass the field with the {what}")
     if np.ma.is_masked(values):
-        raise DataError(f"row {int(np.flatnonzero(np.ma.getmaskarray(values))[0])} has no {what}: it is masked")
+        raise DataError(f"row {first_true(np.ma.getmaskarray(values))} has no {what}: it is masked")
     return values.data if np.ma.isMaskedArray(values) else values
 
 
@@ -244,9 +244,9 @@ def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights
         words = f"there are {values.size} {what} for {len(queries)} queries and {queries.n_documents} rows"
         raise DataError(f"{words}; expected one per query or per row")
     firsts = values[queries.ptr[:-1]]
-    uneven = np.flatnonzero(values != np.repeat(firsts, queries.sizes))
-    if uneven.size:
-        q = queries.of_row(int(uneven[0]))
+    uneven = first_true(values != np.repeat(firsts, queries.sizes))
+    if uneven is not None:
+        q = queries.of_row(uneven)
         raise DataError(f"the rows of query {queries.qid[q]} have different {what}; they must be equal")
     return firsts
 
@@ -272,10 +272,10 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
             dense = wanted.toarray() if sparse.issparse(wanted) else np.asarray(wanted)
             given |= {name: dense[:, i].astype(np.float64) for i, name in enumerate(features)}
         gains[rows] = expression.evaluate(given)
-        bad = np.flatnonzero(~(np.isfinite(gains[rows]) & (gains[rows] >= 0.0)))
-        if bad.size:
-            row = first + int(bad[0])
-            _refuse(data, row, expression, float(gains[row]), {n: float(c[bad[0]]) for n, c in given.items()})
+        bad = first_true(~(np.isfinite(gains[rows]) & (gains[rows] >= 0.0)))
+        if bad is not None:
+            row = first + bad
+            _refuse(data, row, expression, float(gains[row]), {n: float(c[bad]) for n, c in given.items()})
     options = {**data.provenance.options, "gain": expression.text}
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 

@@ -17,7 +17,7 @@ from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import PlacesOf, QueryIndex, ids_of_rows, query_numbers
 from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
-from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
+from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step, first_true
 from boostrank.data.arrays import (
     Features,
     NumberedNames,
@@ -108,9 +108,9 @@ class RankingDataset:
                 raise DataError(f"the feature name {self.feature_names[at]!r} contains {UNFIT_WORDS}; rename it")
             if len(set(self.feature_names)) != columns:
                 raise DataError("feature names must be distinct")
-        bad = np.flatnonzero(~np.isfinite(labels))
-        if bad.size:
-            raise self.queries.row_error(int(bad[0]), f"label {labels[bad[0]]} is not finite")
+        bad = first_true(~np.isfinite(labels))
+        if bad is not None:
+            raise self.queries.row_error(bad, f"label {labels[bad]} is not finite")
 
     def _repr_html_(self) -> str:
         names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")

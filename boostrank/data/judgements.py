@@ -25,6 +25,7 @@ import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.text import NUMBER, count_of, no_number, number_in
+from boostrank.core.types import first_true
 from boostrank.data.blocks import Fault
 from boostrank.data.columns import column_of
 from boostrank.data.json_judgements import entries_of, json_of
@@ -199,8 +200,8 @@ def read_rows(
         rows.values *= -1.0
     if not rows.qids:
         raise FileFormatError(f"there are no {kind}", file=rows.file)
-    if run and np.isnan(rows.values).any():
-        row = int(np.argmax(np.isnan(rows.values)))
+    row = first_true(np.isnan(rows.values))
+    if run and row is not None:
         raise rows.refuse(row, f"the score of {rows.phrase(row)} is missing; write it, or leave the row out")
     return rows
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.queries import time_text
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Float32Array, Float64Array, Int64Array, first_true
 from boostrank.data import blocks as slots
 from boostrank.data.blocks import BEYOND_FLOAT32, Block, Fault, UnreadableLine, zeroed
 from boostrank.data.categories import Categories, Coding, is_coarse
@@ -123,11 +123,11 @@ class Batch:
         """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
         pa, pc, shown = arrow(), arrow(".compute"), self.text(name)
         found = np.asarray(pc.fill_null(pc.index_in(shown, pa.array([*_NO, *_YES])), -1))
-        bad = np.flatnonzero(found < 0)
-        if bad.size:
-            value = shown[int(bad[0])].as_py()
+        bad = first_true(found < 0)
+        if bad is not None:
+            value = shown[bad].as_py()
             what = "is missing" if value in (None, "nan") else f"is {value[:40]}"
-            raise self.refuse(int(bad[0]), f"{name} {what}, and must be 0 or 1 (or false, true)")
+            raise self.refuse(bad, f"{name} {what}, and must be 0 or 1 (or false, true)")
         return np.asarray(found // len(_NO), np.int64)
 
     def _place(self, name: str) -> int:
@@ -506,11 +506,11 @@ def whole_numbers(
     """Return numbers as int64[n]. Rows that are not kept are not checked and become `low`. See `Batch.whole`."""
     with np.errstate(invalid="ignore"):
         good = (values >= low) & (values <= high) & (values == np.floor(values))
-    bad = np.flatnonzero(~good if kept is None else ~good & kept)
-    if bad.size:
-        value = values[bad[0]]
+    bad = first_true(~good if kept is None else ~good & kept)
+    if bad is not None:
+        value = values[bad]
         what = "is missing" if np.isnan(value) else f"is {value:.17g}"
-        raise refuse(int(bad[0]), f"{name} {what}, and must be a whole number from {low} to {high:,}")
+        raise refuse(bad, f"{name} {what}, and must be a whole number from {low} to {high:,}")
     return np.asarray(values if kept is None else np.where(kept, values, low), np.int64)
 
 
