@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
+from boostrank.core.files import path_of
 from boostrank.core.text import NUMBER, count_of, no_number, number_in
 from boostrank.core.types import first_true
 from boostrank.data.blocks import Fault
@@ -181,11 +181,11 @@ def read_rows(
         FileFormatError: the source cannot be read, or a score is missing. The message has the line.
     """
     kind, what = ("run", "score") if run else ("judgements", "grade")
-    if not isinstance(source, str | os.PathLike):
-        rows = DocumentRows(f"the {kind}", what)
+    path = path_of(source)
+    rows = DocumentRows(path or f"the {kind}", what)
+    if path is None:
         _add_object(rows, source)
     else:
-        rows = DocumentRows(os.fspath(source), what)
         spec, first = format_of(source), b""
         if not spec.begins:  # text
             first = next((line for _, line in lines_of(rows.file) if line.strip() and not line.startswith(b"#")), b"")

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from boostrank.core.errors import FileFormatError, ParameterError, warn_user
-from boostrank.core.files import check_not_read, check_writable, replacing
+from boostrank.core.files import check_not_read, check_writable, path_of, replacing
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.assemble import NO_ROWS
@@ -55,12 +55,13 @@ class DataFiles:
         """Copy streams to temporary files, so that `pieces` can read them again."""
         with ExitStack() as stack:
             for i, one in enumerate(self.files if needed else ()):
-                if isinstance(one, str | os.PathLike) and os.path.isfile(one):
+                path = path_of(one)
+                if path is not None and os.path.isfile(path):
                     continue
                 copy, name = stack.enter_context(tempfile.TemporaryFile()), getattr(one, "name", "<stream>")
-                if isinstance(one, str | os.PathLike):
-                    name = "<stdin>" if one == STANDARD_STREAM else os.fspath(one)
-                    one = sys.stdin.buffer if one == STANDARD_STREAM else stack.enter_context(open(one, "rb"))
+                if path is not None:
+                    name = "<stdin>" if path == STANDARD_STREAM else path
+                    one = sys.stdin.buffer if path == STANDARD_STREAM else stack.enter_context(open(path, "rb"))
                 shutil.copyfileobj(one, copy)
                 self.files[i] = SimpleNamespace(name=name, read=copy.read, seek=copy.seek)  # type: ignore[call-overload]
             yield

@@ -41,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, TrainingError, warn_user
-from boostrank.core.files import remove_leftovers, write_atomically
+from boostrank.core.files import path_of, remove_leftovers, write_atomically
 from boostrank.core.machine import return_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
@@ -432,7 +432,7 @@ def stream_files(
     reading = options | {"format": spec.name, "like": like, "labelled": labelled}
     reading |= {"threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}
     checked = reading_of(spec, like=like, labelled=labelled, **options)
-    paths = [os.fspath(one) for one in files if isinstance(one, (str, os.PathLike)) and os.path.isfile(one)]
+    paths = [path for path in map(path_of, files) if path is not None and os.path.isfile(path)]
     if cache is False or len(paths) < len(files) or checked.names:
         return _read(files, None, external_memory, reading)
     changed = checked.changed | {"format": spec.name, "keep_names": None}
