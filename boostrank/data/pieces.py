@@ -62,7 +62,7 @@ class DataFiles:
                 if path is not None:
                     name = "<stdin>" if path == STANDARD_STREAM else path
                     one = sys.stdin.buffer if path == STANDARD_STREAM else stack.enter_context(open(path, "rb"))
-                shutil.copyfileobj(one, copy)
+                shutil.copyfileobj(one, copy)  # type: ignore[arg-type]
                 self.files[i] = SimpleNamespace(name=name, read=copy.read, seek=copy.seek)  # type: ignore[call-overload]
             yield
 
