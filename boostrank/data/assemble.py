@@ -515,8 +515,11 @@ def pieces_of_files(
                 progress(opened.done, opened.total)
             results = block.result or []
             if columns is None and block.n_rows:
-                make = dense_matrix([block], base, like.n_features, 1) if block.dense is not None else None
-                rows = sparse_matrix([block], base, like.n_features) if make is None else make
+                rows: Any
+                if block.dense is None:
+                    rows = sparse_matrix([block], base, like.n_features)
+                else:
+                    rows = dense_matrix([block], base, like.n_features, 1)
                 results = [work(rows if np.array_equal(places, in_order) else rows[:, places])]
             if not opened.reading.names:
                 yield from results

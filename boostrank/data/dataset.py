@@ -36,6 +36,7 @@ from boostrank.data.arrays import (
 )
 from boostrank.data.categories import Categories, coding_of, say_no_codes
 from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options, unnamed
+from boostrank.data.roles import DEFAULTS
 from boostrank.data.rows import Candidates, Rows, constant_columns, fingerprint, is_on_disk, is_sparse, joined_rows
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -353,7 +354,7 @@ class RankingDataset:
     def feature_space(self) -> FeatureSpace:
         """Description of the features, for reading later files."""
         how = self.provenance.options
-        columns = {role: how[role] for role in ("label", "qid", "weight", "id", "drop") if role in how}
+        columns = {role: how[role] for role in (*DEFAULTS, "drop") if role in how}
         return FeatureSpace(self.provenance.index_base, self.n_features, self.feature_names, columns, self.categories)
 
     @property

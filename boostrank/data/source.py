@@ -27,6 +27,7 @@ from boostrank.data.blocks import LINES, Block, UnreadableLine
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.options import NUMBERED, FeatureSpace, misfit, numbered_names
+from boostrank.data.roles import DEFAULTS
 from boostrank.data.side_files import GROUP_SUFFIXES, UNREAD_SUFFIXES, WEIGHT_SUFFIX, refuse_unread
 from boostrank.options import ReadOptions
 from boostrank.records import jsonable
@@ -100,9 +101,11 @@ class Reading(ReadOptions):
     @property
     def roles(self) -> dict[str, Any]:
         """Options `label`, `qid`, `weight`, `id` and `drop`, which default to those of the training data."""
-        given = {name: getattr(self, name) for name in ("label", "qid", "weight", "id", "drop")}
-        of_training = dict(self.space.columns) if self.space is not None else {}
-        return of_training | {name: value for name, value in given.items() if value is not None}
+        roles = {} if self.space is None else dict(self.space.columns)
+        for role in (*DEFAULTS, "drop"):
+            if (value := getattr(self, role)) is not None:
+                roles[role] = value
+        return roles
 
     def relabelled(self, labels: Float64Array) -> Float64Array:
         """Return labels after applying the label map."""

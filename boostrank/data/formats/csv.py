@@ -140,9 +140,7 @@ class CsvSource(TableSource):
             elif raw:
                 rows.append(row)
                 lines.append(number)
-        arrays: dict[int, Any] = {}
-        for place in texts:
-            arrays[place] = pa.array([row[place] for row in rows], pa.string())
+        arrays: dict[int, Any] = {place: pa.array([row[place] for row in rows], pa.string()) for place in texts}
         for place in numbers:
             values, is_feature = [], place in columns.places
             for number, row in zip(lines, rows, strict=True):
