@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import chdtrc
 
 from boostrank.clicks.log import ClickLog, Propensities
-from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.errors import DataError, ParameterError, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 
@@ -70,7 +70,7 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     if vague.size:
         words = f"the propensities of {vague.size} positions (from {vague[0]}) are unreliable: the standard error of "
         words += f"their logarithm is above {NONSENSE:g}; collect more clicks on documents that move"
-        warn_user(words, DataWarning)
+        warn_user(words)
     return Propensities(examination, errors=errors, method="documents that moved", moved=moved.totals.size)
 
 

@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET
 
-from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError, warn_user
+from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.files import read_text, replacing, write_all, write_atomically
 from boostrank.core.queries import PlacesOf
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array, Int64Array, first_true
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Candidates
 from boostrank.data.tables import whole_numbers
@@ -134,10 +134,10 @@ def checked_counts(
     impressions = whole_numbers(number(shown), shown, 0, _MOST, None, refuse)
     clicks = whole_numbers(number(clicked), clicked, 0, _MOST, None, refuse)
     positions = whole_numbers(number(position), position, 1, MAX_POSITION, impressions > 0, refuse)
-    more = np.flatnonzero(clicks > impressions)
-    if more.size:
-        words = f"{clicks[more[0]]} {clicked} of {impressions[more[0]]} {shown}: an impression has at most one click"
-        raise refuse(int(more[0]), words)
+    row = first_true(clicks > impressions)
+    if row is not None:
+        words = f"{clicks[row]} {clicked} of {impressions[row]} {shown}: an impression has at most one click"
+        raise refuse(row, words)
     return positions, impressions, clicks
 
 
@@ -254,7 +254,7 @@ class ClickLog:
             return self
         lost, least = int(self.impressions[~kept].sum()), int(self.positions[~kept].min())
         words = f"{lost:,} of {self.impressions.sum():,} impressions are ignored"
-        warn_user(f"{words}: their positions (from {least}) have no propensity", DataWarning)
+        warn_user(f"{words}: their positions (from {least}) have no propensity")
         return self.where(kept)
 
     def where(self, kept: npt.NDArray[np.bool_]) -> ClickLog:

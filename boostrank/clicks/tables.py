@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.clicks.log import COLUMNS, MAX_POSITION, MAX_ROWS, ClickLog, checked_counts, some_documents
-from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError, ParameterError, warn_user
+from boostrank.core.errors import DataError, FileFormatError, InputError, ParameterError, warn_user
 from boostrank.core.text import count_of
-from boostrank.core.types import Int64Array, as_numbers
+from boostrank.core.types import Int64Array, as_numbers, first_true
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.judgements import recognised
 from boostrank.data.roles import DEFAULTS
@@ -161,12 +161,14 @@ def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
 def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Array, str]:
     """Return the document row of each impression, from 1, or 0 if the index lacks it, and the place of the first 0."""
     pc, texts = arrow(".compute"), _joined(batch, keys)
-    if texts.null_count:
-        row = int(np.argmax(np.asarray(texts.is_null())))
+    row = first_true(np.asarray(texts.is_null()))
+    if row is not None:
         raise batch.refuse(row, f"the impression has no {' or '.join(keys)}; leave the row out")
-    rows = pc.fill_null(pc.index_in(texts, index), -1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
-    lacking = np.flatnonzero(rows == 0)[:1].tolist()
-    return rows, "".join(str(batch.refuse(row, _shown(texts[row].as_py()))) for row in lacking)
+    rows = np.asarray(pc.fill_null(pc.index_in(texts, index), -1), np.int64) + 1
+    lacking = first_true(rows == 0)
+    if lacking is None:
+        return rows, ""
+    return rows, str(batch.refuse(lacking, _shown(texts[lacking].as_py())))
 
 
 def _say_lacking(lacking: int, rows: int, first: str, index: Any) -> None:
@@ -176,7 +178,7 @@ def _say_lacking(lacking: int, rows: int, first: str, index: Any) -> None:
         words = f"the table has none of the documents in the log: it has {document}; the log has {first}"
         raise DataError(f"{words}; write their names alike, or name other columns with --key")
     share = f"{count_of(lacking, 'row')} of {rows:,} in the log"
-    warn_user(f"{share} show documents that the table lacks, and are left out; first: {first}", DataWarning)
+    warn_user(f"{share} show documents that the table lacks, and are left out; first: {first}")
 
 
 def _shown(key: str | None) -> str:
@@ -249,8 +251,9 @@ class ClickRows:
             parts.append(checked_counts(batch.number, columns.names, batch.refuse))
             for name, found in texts.items():
                 found.append(batch.text(name))
-                if found[-1].null_count:
-                    raise batch.refuse(int(np.argmax(np.asarray(found[-1].is_null()))), f"{name} is missing")
+                row = first_true(np.asarray(found[-1].is_null()))
+                if row is not None:
+                    raise batch.refuse(row, f"{name} is missing")
         counts = (np.concatenate(column) for column in zip(*parts, strict=True))
         return cls(*counts, *(_codes(texts[name]) if name else None for name in (columns.document, qid)))
 
@@ -312,13 +315,13 @@ def from_frame(
         DataError: see `RankingDataset.from_frame`; also if a value is invalid, with its row.
     """
     from boostrank.data.arrays import read_frame
-    from boostrank.data.frames import as_table, names_of, values_of
+    from boostrank.data.frames import as_table, values_of
 
     columns = columns or ClickColumns()
     dropped = [drop] if isinstance(drop, str) else list(drop)
     table = as_table(frame)
     X, _, ids, weights, _ = read_frame(table, columns.position, qid, weight, [*dropped, *columns.names[1:]])
-    found = {name: values_of(table, names_of(table).index(name)) for name in columns.names}
+    found = {name: values_of(table, name) for name in columns.names}
 
     def refuse(row: int, reason: str) -> DataError:
         return DataError(f"row {row} (from 0): {reason}")

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ParameterError, RowError, did_you_mean
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, first_true
 
 LABEL = "label"
 """Name of the label in an expression, regardless of its column name."""
@@ -228,8 +228,8 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
     rule, y = parse_gain(gain), np.asarray(labels, dtype=np.float64)
 
     def refuse(bad: npt.NDArray[np.bool_], reason: str) -> None:
-        if bad.any():
-            row = int(np.argmax(bad))
+        row = first_true(bad)
+        if row is not None:
             raise RowError(row, f"label {y[row]:g} {reason}")
 
     refuse(~np.isfinite(y), "is not a finite number")
@@ -273,9 +273,9 @@ def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Fl
         return gains
     with np.errstate(over="ignore"):
         weighted = gains * queries.document_weights
-    beyond = np.flatnonzero(np.isinf(weighted))
-    if beyond.size:
-        raise queries.row_error(int(beyond[0]), "the product of gain and weight overflows: rescale the weights")
+    beyond = first_true(np.isinf(weighted))
+    if beyond is not None:
+        raise queries.row_error(beyond, "the product of gain and weight overflows: rescale the weights")
     return weighted
 
 

@@ -108,7 +108,7 @@ class MissingDependency(BoostrankError, ImportError):
     exit_code = 2
 
 
-def warn_user(message: str, category: type[Warning]) -> None:
+def warn_user(message: str, category: type[Warning] = DataWarning) -> None:
     """Issue a warning like `warnings.warn`, with the location of the first stack frame outside boostrank."""
     level, frame = 1, sys._getframe(0)
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "boostrank":

@@ -176,6 +176,11 @@ def read_text(path: AnyPath, *, errors: str = "strict") -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+def path_of(source: object) -> str | None:
+    """Return a path as text, or None for a file object or any other source."""
+    return os.fspath(source) if isinstance(source, str | PathLike) else None
+
+
 def read_whole(path: AnyPath) -> bytes:
     """Read a sidecar file, or raise `FileFormatError`, also for a pipe or device (maybe endless) beyond a limit."""
     try:

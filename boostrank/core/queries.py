@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import DataError, FileFormatError, RowError
 from boostrank.core.text import UNFIT_WORDS, first_unfit
-from boostrank.core.types import Float64Array, Int64Array, pandas_index
+from boostrank.core.types import Float64Array, Int64Array, first_true, pandas_index
 
 # Day, hours and minutes, seconds, their fraction, and zone of a time.
 _TIME = re.compile(r"(\d{4,}-\d\d-\d\d) (\d\d:\d\d)(:\d\d)?(?:(\.\d*?)0*)?(Z|[+-]\d\d:?\d\d)?")
@@ -61,10 +61,10 @@ class QueryIndex:
         if self.weights is not None:
             weights = np.ascontiguousarray(self.weights, dtype=np.float64)
             put("weights", weights)
-            bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
-            if bad.size:
+            bad = first_true(~(np.isfinite(weights) & (weights > 0)))
+            if bad is not None:
                 raise DataError(
-                    f"query {self.qid[bad[0]]}: weight {weights[bad[0]]} is not a positive finite number; remove a "
+                    f"query {self.qid[bad]}: weight {weights[bad]} is not a positive finite number; remove a "
                     "query of weight zero from the data"
                 )
             with np.errstate(over="ignore"):
@@ -75,9 +75,9 @@ class QueryIndex:
                 )
         if self.k is not None:
             k, given = _whole(self.k), np.asarray(self.k)
-            wrong = np.flatnonzero((given % 1 != 0) | (given < 0))
-            if k is None or wrong.size:
-                q = int(wrong[0]) if wrong.size else 0
+            wrong = first_true((given % 1 != 0) | (given < 0))
+            if k is None or wrong is not None:
+                q = wrong or 0
                 raise DataError(f"query {self.qid[q]}: k={given[q]} is not a whole number of at least 0")
             put("k", k)
         if self.document_weights is not None:
@@ -85,9 +85,9 @@ class QueryIndex:
             put("document_weights", each)
             if each.shape != (self.n_documents,):
                 raise DataError(f"there are {self.n_documents} rows, but document weights of shape {each.shape}")
-            bad = np.flatnonzero(~(np.isfinite(each) & (each >= 0)))
-            if bad.size:
-                raise self.row_error(int(bad[0]), f"weight {each[bad[0]]} is not a finite number of at least 0")
+            bad = first_true(~(np.isfinite(each) & (each >= 0)))
+            if bad is not None:
+                raise self.row_error(bad, f"weight {each[bad]} is not a finite number of at least 0")
 
     @classmethod
     def from_sizes(cls, sizes: Sequence[int] | npt.NDArray[Any], *, weights: npt.ArrayLike | None = None) -> QueryIndex:
@@ -109,9 +109,9 @@ class QueryIndex:
             raise DataError(
                 "group sizes must be a list of whole numbers, one per query; pass the query id of each row as qid"
             )
-        bad = np.flatnonzero(counts <= 0)
-        if bad.size:
-            raise DataError(f"group {bad[0]} has size {counts[bad[0]]}; every query needs at least one row")
+        bad = first_true(counts <= 0)
+        if bad is not None:
+            raise DataError(f"group {bad} has size {counts[bad]}; every query needs at least one row")
         if (total := sum(counts.tolist())) > np.iinfo(np.int64).max:
             raise DataError(f"group sizes add up to {total} rows, which overflows int64")
         ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
@@ -128,9 +128,8 @@ class QueryIndex:
         starts = np.flatnonzero(np.concatenate([np.ones(min(1, given.size), bool), given[1:] != given[:-1]]))
         firsts = given[starts]
         numbers = query_numbers(firsts)
-        again = np.flatnonzero(numbers != np.arange(numbers.size))
-        if again.size:
-            at = int(again[0])
+        at = first_true(numbers != np.arange(numbers.size))
+        if at is not None:
             (name,) = firsts[at : at + 1].tolist()
             # The size of its query as the id of each row is a common mistake.
             mend = "the rows of a query must be contiguous; sort them stably by query id"
@@ -312,7 +311,7 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
         raise DataError(f"query ids must be whole numbers or text, not {given.dtype}; convert them to text")
     if given.dtype.kind == "M":
         times, of_row = np.unique(given, return_inverse=True)
-        row = int(np.argmax(np.isnat(given))) if given.size else 0
+        row = first_true(np.isnat(given)) or 0
         texts = np.fromiter((_id_of_object(value, row) for value in times), object, times.size)
         return texts[of_row]
     if given.dtype.kind in "SOT":
@@ -321,8 +320,9 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
         return given.astype(np.int64)
     if given.dtype.kind != "f":
         return given
-    if not np.isfinite(given).all():
-        raise DataError(f"row {int(np.argmin(np.isfinite(given)))} has no query id")
+    lacking = first_true(~np.isfinite(given))
+    if lacking is not None:
+        raise DataError(f"row {lacking} has no query id")
     whole = _whole(given)
     if whole is None:
         raise DataError("query ids must be whole numbers or text")

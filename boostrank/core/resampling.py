@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from boostrank.core.errors import DataError
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, first_true
 
 RESAMPLES = 2_000
 PAIRED_RESAMPLES = 10_000
@@ -117,9 +117,9 @@ def paired_difference(
     if first.ndim != 1 or first.shape != second.shape:
         raise DataError(f"values of shape {first.shape} and {second.shape} cannot be paired")
     counted = ~np.isnan(first)
-    odd = np.flatnonzero(counted != ~np.isnan(second))
-    if odd.size:
-        raise DataError(f"only one of two results includes the query at position {odd[0]}: use the same conventions")
+    odd = first_true(counted != ~np.isnan(second))
+    if odd is not None:
+        raise DataError(f"only one of two results includes the query at position {odd}: use the same conventions")
     if not counted.any():
         raise DataError("there is no query to compare")
     w = np.ones(first.size) if weights is None else np.asarray(weights, dtype=np.float64)

@@ -118,6 +118,12 @@ def masked_as_missing(values: Any) -> npt.NDArray[Any]:
     return np.asarray(real.filled(np.nan))
 
 
+def first_true(mask: npt.NDArray[np.bool_]) -> int | None:
+    """Return the position of the first true entry of a mask, bool[N], or None if there is none."""
+    rows = np.flatnonzero(mask)
+    return int(rows[0]) if rows.size else None
+
+
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.conventions import LABEL, GainExpression
-from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_user
+from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, as_numbers, check_real, masked_as_missing, with_nan
+from boostrank.core.types import Float64Array, as_numbers, check_real, first_true, masked_as_missing, with_nan
 from boostrank.data.categories import EXACT, Categories, as_float32, check_codes, coarse_words, is_coarse, named_columns
 from boostrank.data.options import NUMBERED, FeatureSpace
 from boostrank.data.roles import DEFAULTS, say_query_columns, usual_column
@@ -52,29 +52,26 @@ def read_frame(
             raise DataError(f"{words}; it has {', '.join(names)}")
         chosen[role] = usual
     # Read them, and leave out the index of pandas.
-    places = {role: names.index(column) for role, column in chosen.items()}
-    ids = ids_of(table, places.pop("ids"))
-    values = {role: values_of(table, number) for role, number in places.items()}
+    values = {role: (ids_of if role == "ids" else values_of)(table, column) for role, column in chosen.items()}
     documents = values.get("documents")
     if documents is not None:
         documents = np.array(["" if one is None or one != one else str(one) for one in documents], object)
     kept = [i for i, name in enumerate(names) if name not in (*chosen.values(), *dropped)]
     say_query_columns([names[i] for i in kept])
-    return without_index(table[:, kept]), values["y"], ids, values.get("weight"), documents
+    return without_index(table[:, kept]), values["y"], values["ids"], values.get("weight"), documents
 
 
 def read_columns(table: Any, names: Sequence[str]) -> dict[str, Float64Array]:
     """Return the requested columns that exist in a `narwhals.DataFrame`, as float64[N] with NaN for missing values."""
     from boostrank.data.frames import names_of, values_of
 
-    there, found = names_of(table), {}
-    for name in names:
-        if name in there:
-            try:
-                found[name] = as_numbers(values_of(table, there.index(name)), "values")
-            except DataError:
-                raise DataError(f"column {name!r} in the gain is not numeric") from None
-    return found
+    columns = {}
+    for name in (name for name in names if name in names_of(table)):
+        try:
+            columns[name] = as_numbers(values_of(table, name), "values")
+        except DataError:
+            raise DataError(f"column {name!r} in the gain is not numeric") from None
+    return columns
 
 
 _ROWS_AT_A_TIME = 1 << 14
@@ -151,7 +148,7 @@ def without_mask(values: Any, what: str) -> Any:
     if getattr(getattr(values, "dtype", None), "names", None):
         raise DataError(f"a structured array has several numbers per row; pass the field with the {what}")
     if np.ma.is_masked(values):
-        raise DataError(f"row {int(np.flatnonzero(np.ma.getmaskarray(values))[0])} has no {what}: it is masked")
+        raise DataError(f"row {first_true(np.ma.getmaskarray(values))} has no {what}: it is masked")
     return values.data if np.ma.isMaskedArray(values) else values
 
 
@@ -170,7 +167,7 @@ def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         names = default_feature_names(values.shape[1])
         coarse = [name for column, name in enumerate(names) if is_coarse(values[:, column])]
         if coarse:
-            warn_user(coarse_words(coarse), DataWarning)
+            warn_user(coarse_words(coarse))
     return out
 
 
@@ -247,9 +244,9 @@ def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights
         words = f"there are {values.size} {what} for {len(queries)} queries and {queries.n_documents} rows"
         raise DataError(f"{words}; expected one per query or per row")
     firsts = values[queries.ptr[:-1]]
-    uneven = np.flatnonzero(values != np.repeat(firsts, queries.sizes))
-    if uneven.size:
-        q = queries.of_row(int(uneven[0]))
+    uneven = first_true(values != np.repeat(firsts, queries.sizes))
+    if uneven is not None:
+        q = queries.of_row(uneven)
         raise DataError(f"the rows of query {queries.qid[q]} have different {what}; they must be equal")
     return firsts
 
@@ -275,10 +272,10 @@ def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None =
             dense = wanted.toarray() if sparse.issparse(wanted) else np.asarray(wanted)
             given |= {name: dense[:, i].astype(np.float64) for i, name in enumerate(features)}
         gains[rows] = expression.evaluate(given)
-        bad = np.flatnonzero(~(np.isfinite(gains[rows]) & (gains[rows] >= 0.0)))
-        if bad.size:
-            row = first + int(bad[0])
-            _refuse(data, row, expression, float(gains[row]), {n: float(c[bad[0]]) for n, c in given.items()})
+        bad = first_true(~(np.isfinite(gains[rows]) & (gains[rows] >= 0.0)))
+        if bad is not None:
+            row = first + bad
+            _refuse(data, row, expression, float(gains[row]), {n: float(c[bad]) for n, c in given.items()})
     options = {**data.provenance.options, "gain": expression.text}
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 
@@ -355,7 +352,6 @@ def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categor
     narrow, width = min(widths, key=lambda file: widths[file]), max(widths.values())
     if widths[narrow] < width:
         warn_user(
-            f"{narrow} has {spaces[narrow].n_features:,} features, others up to {width:,}: absent features are zero",
-            DataWarning,
+            f"{narrow} has {spaces[narrow].n_features:,} features, others up to {width:,}: absent features are zero"
         )
     return replace(first, index_base=base, n_features=width, feature_names=default_feature_names(width, base))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError, warn_user
+from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
@@ -456,7 +456,7 @@ def read_files(
     if store is not None:
         data.features.known["warnings"] = list(assembler.warnings)
     for words in assembler.warnings:
-        warn_user(words, DataWarning)
+        warn_user(words)
     return data
 
 
@@ -515,8 +515,11 @@ def pieces_of_files(
                 progress(opened.done, opened.total)
             results = block.result or []
             if columns is None and block.n_rows:
-                make = dense_matrix([block], base, like.n_features, 1) if block.dense is not None else None
-                rows = sparse_matrix([block], base, like.n_features) if make is None else make
+                rows: Any
+                if block.dense is None:
+                    rows = sparse_matrix([block], base, like.n_features)
+                else:
+                    rows = dense_matrix([block], base, like.n_features, 1)
                 results = [work(rows if np.array_equal(places, in_order) else rows[:, places])]
             if not opened.reading.names:
                 yield from results
@@ -528,7 +531,7 @@ def pieces_of_files(
             totals.describe()
     opened.say("the model")
     for words in totals.warnings:
-        warn_user(words, DataWarning)
+        warn_user(words)
 
 
 def _check_width(totals: Totals, base: int, width: int) -> None:

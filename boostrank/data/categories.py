@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_user
+from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.text import count_of
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.records import jsonable
@@ -142,7 +142,7 @@ class Coding:
         what = f"{many} categories" if many > 1 else "a category"
         words = f"{count_of(sum(self._unseen.values()), 'value')} of {what} that {whose} does not contain ({first!r}"
         words = f"column {self.name!r} has {words}{', ...' * (many > 1)}); they are treated as missing"
-        warn_user(words, DataWarning)
+        warn_user(words)
 
 
 def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, Categories], whose: str) -> None:
@@ -158,7 +158,7 @@ def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, C
                 known = f"codes of the {len(values)} categories of {whose} ({_examples(values)}); pass names in a table"
             more, are = (", ...", "are") if wrong.size > 1 else ("", "is")
             words = f"column {name!r} has {count_of(wrong.size, 'value')} ({wrong[0]:g}{more}) that {are} not {known}"
-            warn_user(words, DataWarning)
+            warn_user(words)
 
 
 def coding_of(name: str, old: Categories | None, new: Categories | None, whose: str) -> Coding | None:

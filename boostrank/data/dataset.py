@@ -17,7 +17,7 @@ from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import PlacesOf, QueryIndex, ids_of_rows, query_numbers
 from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
-from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
+from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step, first_true
 from boostrank.data.arrays import (
     Features,
     NumberedNames,
@@ -36,6 +36,7 @@ from boostrank.data.arrays import (
 )
 from boostrank.data.categories import Categories, coding_of, say_no_codes
 from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options, unnamed
+from boostrank.data.roles import DEFAULTS
 from boostrank.data.rows import Candidates, Rows, constant_columns, fingerprint, is_on_disk, is_sparse, joined_rows
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -108,9 +109,9 @@ class RankingDataset:
                 raise DataError(f"the feature name {self.feature_names[at]!r} contains {UNFIT_WORDS}; rename it")
             if len(set(self.feature_names)) != columns:
                 raise DataError("feature names must be distinct")
-        bad = np.flatnonzero(~np.isfinite(labels))
-        if bad.size:
-            raise self.queries.row_error(int(bad[0]), f"label {labels[bad[0]]} is not finite")
+        bad = first_true(~np.isfinite(labels))
+        if bad is not None:
+            raise self.queries.row_error(bad, f"label {labels[bad]} is not finite")
 
     def _repr_html_(self) -> str:
         names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")
@@ -353,7 +354,7 @@ class RankingDataset:
     def feature_space(self) -> FeatureSpace:
         """Description of the features, for reading later files."""
         how = self.provenance.options
-        columns = {role: how[role] for role in ("label", "qid", "weight", "id", "drop") if role in how}
+        columns = {role: how[role] for role in (*DEFAULTS, "drop") if role in how}
         return FeatureSpace(self.provenance.index_base, self.n_features, self.feature_names, columns, self.categories)
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from narwhals.exceptions import DuplicateError
 
-from boostrank.core.errors import DataError, DataWarning, did_you_mean, warn_user
+from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.queries import checked_ids, query_numbers, time_text
 from boostrank.core.types import Float32Array, Float64Array, Int64Array, check_real
 from boostrank.data.categories import Categories, Coding, as_float32, check_codes, coarse_words, is_coarse
@@ -55,7 +55,7 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
         if library in _UNORDERED and not whole:
             words = f"a lazy {library} table has no fixed row order: labels, query ids and scores may not "
             words += f"match its rows; collect it once and use table = frame.{_UNORDERED[library]}()"
-            warn_user(words, DataWarning)
+            warn_user(words)
         return found.collect()
     if isinstance(found, nw.Series):
         raise DataError("features must be a two-dimensional table, not a single column")
@@ -92,7 +92,7 @@ def without_index(frame: Any, kept: Collection[str] = (), *, warns: bool = True)
     if index and warns:
         are = "is" if len(index) == 1 else "are"
         words = f"{', '.join(map(repr, index))} {are} left out as the index of a pandas frame"
-        warn_user(f"{words}; drop such columns to silence this warning", DataWarning)
+        warn_user(f"{words}; drop such columns to silence this warning")
     return frame[:, [i for i, name in enumerate(names) if name not in index]] if index else frame
 
 
@@ -106,7 +106,7 @@ def cut(table: Any, qid: str, parts: int) -> list[Any]:
         raise DataError(f"data must be files or a table, not {type(table).__name__}")
     if qid not in names_of(frame):
         raise DataError(f"the table has no column {qid!r} with query ids (qid)")
-    number = query_numbers(checked_ids(ids_of(frame, names_of(frame).index(qid))))
+    number = query_numbers(checked_ids(ids_of(frame, qid)))
     ends = np.cumsum(np.bincount(number))
     part = ((ends - 1) * parts // max(1, len(frame)))[number]
     return [frame[np.flatnonzero(part == i)].to_native() for i in range(parts)]
@@ -131,7 +131,7 @@ def read_table(
     """
     frame = _with_columns(table if isinstance(table, nw.DataFrame) else as_frame(table), tuple(names), whose)
     kinds, coarse = list(frame.schema.values()), dict[str, None]()
-    codings = [_coding_of(frame, i, name, kinds[i], categorical, known) for i, name in enumerate(names)]
+    codings = [_coding_of(frame, name, categorical, known) for name in names]
     trained = None if known is None else whose
     out = np.empty((len(frame), len(names)), np.float32)
     step = max(1, _VALUES_AT_A_TIME // max(1, len(names)))
@@ -156,7 +156,7 @@ def read_table(
             if coding is not None:
                 check_codes(target[:, i], name)
     if coarse:
-        warn_user(coarse_words(coarse), DataWarning)
+        warn_user(coarse_words(coarse))
     for one in codings:
         if isinstance(one, Coding):
             one.warn(whose)
@@ -169,7 +169,7 @@ def read_like(table: Any, names: Sequence[str], known: Mapping[str, Categories])
     others = sorted(set(names_of(table)) - set(names))
     if others:
         words = f"columns that the training data lacks are ignored: {', '.join(others[:9])}"
-        warn_user(words, DataWarning)
+        warn_user(words)
     return read_table(table, names, known=known)[0]
 
 
@@ -186,20 +186,21 @@ def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
 
 
 def _coding_of(
-    frame: Any, i: int, name: str, kind: Any, named: Collection[str], known: Mapping[str, Categories] | None
+    frame: Any, name: str, named: Collection[str], known: Mapping[str, Categories] | None
 ) -> Coding | Categories | None:
     """Return a `Coding` for a column with categories, `Categories` for one with codes, or None for one with numbers."""
     if known is not None:
         one = known.get(name)
         return one if one is None or one.values is None else Coding(name, one)
-    if isinstance(kind, _OF_CATEGORIES):
-        native = frame.get_column(frame.columns[i]).to_native()
+    series = _column(frame, name)
+    if isinstance(series.dtype, _OF_CATEGORIES):
+        native = series.to_native()
         native_type = getattr(native, "dtype", getattr(native, "type", None))  # in polars, the order has no meaning
         return Coding(name, ordered=name not in named and bool(getattr(native_type, "ordered", False)))
     if name not in named:
         return None
     # Unknown: nulls only
-    return Coding(name) if isinstance(kind, (nw.String, nw.Object, nw.Unknown)) else Categories()
+    return Coding(name) if isinstance(series.dtype, (nw.String, nw.Object, nw.Unknown)) else Categories()
 
 
 def _numbers(series: Any, kind: Any, name: str, whose: str | None) -> npt.NDArray[Any]:
@@ -269,9 +270,13 @@ def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
     return np.array(codes, np.int64), list(seen)
 
 
-def values_of(frame: Any, column: int) -> npt.NDArray[Any]:
+def _column(frame: Any, name: str) -> Any:
+    return frame.get_column(frame.columns[names_of(frame).index(name)])
+
+
+def values_of(frame: Any, name: str) -> npt.NDArray[Any]:
     """Return a column with labels, weights or query ids. Missing numbers are NaN, and other missing values are None."""
-    series = frame.get_column(frame.columns[column])
+    series = _column(frame, name)
     kind = series.dtype
     _check_one_value(series, kind)
     if isinstance(kind, _OF_CATEGORIES):
@@ -282,14 +287,13 @@ def values_of(frame: Any, column: int) -> npt.NDArray[Any]:
     return _with_none(series, series.to_numpy())
 
 
-def ids_of(frame: Any, column: int) -> npt.NDArray[Any]:
+def ids_of(frame: Any, name: str) -> npt.NDArray[Any]:
     """Return a column with query ids like `values_of`, with times as text and exact decimals."""
-    series = frame.get_column(frame.columns[column])
+    series = _column(frame, name)
     if isinstance(series.dtype, nw.Date | nw.Datetime):
         words = map(str, series.cast(nw.String).to_list())
         return _with_none(series, np.array(list(map(time_text, words)), object))
-    exact = series.dtype.is_decimal()
-    return _with_none(series, series.to_numpy()) if exact else values_of(frame, column)
+    return _with_none(series, series.to_numpy()) if series.dtype.is_decimal() else values_of(frame, name)
 
 
 def _check_one_value(series: Any, kind: Any) -> None:

@@ -253,17 +253,16 @@ def _features(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
             for query, name, features in _logged(value):
                 if not query.strip() or not name.strip():
                     what, key = ("document", "doc_id") if query.strip() else ("query", "query")
-                    raise FileFormatError(f"a {what} has no id; add {key!r} to the line", file=path, line=number)
+                    raise DataError(f"a {what} has no id; add {key!r} to the line")
                 for feature, one in features:
                     column = columns.setdefault(str(feature), array("d"))
                     if len(column) > len(rows.qids):
-                        words = f"document {name!r} has the feature {feature!r} twice; log it once"
-                        raise FileFormatError(words, file=path, line=number)
+                        raise DataError(f"document {name!r} has the feature {feature!r} twice; log it once")
                     column.extend([np.nan] * (len(rows.qids) - len(column)))
-                    column.append(_number(one, f"document {name!r}: feature {feature!r}", path, number))
+                    column.append(_number(one, f"document {name!r}: feature {feature!r}"))
                 rows.add(query, name, number)
-        except FileFormatError:
-            raise
+        except DataError as error:
+            raise FileFormatError(str(error), file=path, line=number) from None
         except (LookupError, TypeError, AttributeError, ValueError):
             words = "the line does not log features: expected a response or hit of Solr or Elasticsearch, or a row"
             raise FileFormatError(words, file=path, line=number) from None
@@ -276,18 +275,18 @@ def _features(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
     return rows
 
 
-def _number(value: Any, what: str, path: str, line: int) -> float:
+def _number(value: Any, what: str) -> float:
     """Convert a feature value in JSON to a number, where null is missing."""
     try:
         number = np.nan if value is None else float(value)
     except (TypeError, ValueError):
         words = no_number(str(value), "leave the feature out, or log features as a table")
-        raise FileFormatError(f"{what}, {words}", file=path, line=line) from None
+        raise DataError(f"{what}, {words}") from None
     except OverflowError:  # a long integer
         number = np.inf
     if abs(number) > _FLOAT32:
         words = f"{what} is infinite or does not fit in float32; rescale the feature, or log null where it is missing"
-        raise FileFormatError(words, file=path, line=line)
+        raise DataError(words)
     return number
 
 

@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,8 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError, warn_user
+from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
+from boostrank.core.files import path_of
 from boostrank.core.text import NUMBER, count_of, no_number, number_in
+from boostrank.core.types import first_true
 from boostrank.data.blocks import Fault
 from boostrank.data.columns import column_of
 from boostrank.data.json_judgements import entries_of, json_of
@@ -111,10 +112,10 @@ class DocumentRows:
         self.by_row = batch.by_row
         for role, names in (("qid", self.qids), ("id", self.names)):
             if role in self.columns:
-                names += batch.names(batch.columns.header.index(self.columns[role])).tolist()
-                if required and "" in names[len(self.lines) :]:
-                    row = names.index("", len(self.lines)) - len(self.lines)
-                    raise batch.refuse(row, f"column {self.columns[role]!r} is empty")
+                added = batch.names(self.columns[role]).tolist()
+                if required and "" in added:
+                    raise batch.refuse(added.index(""), f"column {self.columns[role]!r} is empty")
+                names += added
         self.lines += (batch.lines + batch.first).tolist()
 
     def take(self, rows: Sequence[int]) -> None:
@@ -162,7 +163,7 @@ def values_by_query(source: Any, *, run: bool = False) -> Values:
         del values[rows.qids[row]][rows.names[row]]
     if missing.size:
         words = f"{count_of(missing.size, 'document')} without a {rows.what} left out"
-        warn_user(f"{words}; first: {place_of([rows], int(missing[0]))}", DataWarning)
+        warn_user(f"{words}; first: {place_of([rows], int(missing[0]))}")
     return values
 
 
@@ -180,11 +181,11 @@ def read_rows(
         FileFormatError: the source cannot be read, or a score is missing. The message has the line.
     """
     kind, what = ("run", "score") if run else ("judgements", "grade")
-    if not isinstance(source, str | os.PathLike):
-        rows = DocumentRows(f"the {kind}", what)
+    path = path_of(source)
+    rows = DocumentRows(path or f"the {kind}", what)
+    if path is None:
         _add_object(rows, source)
     else:
-        rows = DocumentRows(os.fspath(source), what)
         spec, first = format_of(source), b""
         if not spec.begins:  # text
             first = next((line for _, line in lines_of(rows.file) if line.strip() and not line.startswith(b"#")), b"")
@@ -195,10 +196,12 @@ def read_rows(
         else:
             _add_list(rows)
     rows.values = np.array(rows.values, np.float64)
+    if "rank" in rows.columns:
+        rows.values *= -1.0
     if not rows.qids:
         raise FileFormatError(f"there are no {kind}", file=rows.file)
-    if run and np.isnan(rows.values).any():
-        row = int(np.argmax(np.isnan(rows.values)))
+    row = first_true(np.isnan(rows.values))
+    if run and row is not None:
         raise rows.refuse(row, f"the score of {rows.phrase(row)} is missing; write it, or leave the row out")
     return rows
 
@@ -249,7 +252,7 @@ def _add_list(rows: DocumentRows) -> None:
         elif width and -_LARGEST <= rows.values[-1] < 0.0:
             rows.negative.append(len(rows.values) - 1)
     if width == _OF_PAIRS:
-        warn_user(f"{rows.file}: the pairs of a query and a document have no grades: each counts as 1", DataWarning)
+        warn_user(f"{rows.file}: the pairs of a query and a document have no grades: each counts as 1")
 
 
 # JSON, mappings and frames -------------------------------------------------------------------------------------------
@@ -281,13 +284,11 @@ def _add_object(rows: DocumentRows, source: Any) -> None:
             raise ParameterError(f"{rows.file}: expected a path, a frame or a mapping, but got {type(source).__name__}")
         _add_json(rows, [(0, source)])
         return
-    header = names_of(frame)
-    sign = choose(rows, header, {})
+    choose(rows, names_of(frame), {})
     rows.by_row = True
-    columns = [values_of(frame, header.index(name)).tolist() for name in rows.columns.values()]
+    columns = [values_of(frame, name).tolist() for name in rows.columns.values()]
     for number, (qid, name, value) in enumerate(zip(*columns, strict=True), 1):
         rows.add_value(qid, name, value, number)
-    rows.values = sign * np.array(rows.values)
 
 
 def as_name(value: Any) -> str:
@@ -310,8 +311,8 @@ def recognised(role: str, header: Sequence[str]) -> str | None:
         return None
 
 
-def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], *, valued: bool = True) -> int:
-    """Choose the columns `qid` and `id` of a table, and that of the values, and return the sign of the values.
+def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], *, valued: bool = True) -> None:
+    """Choose the columns `qid` and `id` of a table, and that of the values.
 
     Args:
         roles: names of columns that the user gives. Other tables may have them.
@@ -333,18 +334,14 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], 
         if role == "score" and name is not None:
             break
     rows.columns = columns
-    return -1 if "rank" in columns else 1
 
 
 def _add_table(rows: DocumentRows, roles: Mapping[str, str], missing_tokens: Sequence[str]) -> None:
     """Add the rows of a table with names of columns."""
-    header = header_of(rows.file)
-    sign = choose(rows, header, roles)
+    choose(rows, header_of(rows.file), roles)
     for batch in batches(rows.file, texts=tuple(rows.columns.values()), missing_tokens=missing_tokens):
         rows.by_row = batch.by_row
-        *roles_of_names, value = rows.columns
-        words = batch.text(rows.columns[value]).to_pylist()
-        names = (batch.names(header.index(rows.columns[role])).tolist() for role in roles_of_names)
-        for qid, name, word, line in zip(*names, words, (batch.lines + batch.first).tolist(), strict=True):
-            rows.add_value(qid, name, word, line)
-    rows.values = sign * np.array(rows.values)
+        qids, names, value = rows.columns.values()
+        columns = batch.names(qids), batch.names(names), batch.text(value).to_pylist(), batch.lines + batch.first
+        for qid, name, word, line in zip(*columns, strict=True):
+            rows.add_value(qid, name, word, int(line))

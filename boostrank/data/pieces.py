@@ -20,8 +20,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from boostrank.core.errors import DataWarning, FileFormatError, ParameterError, warn_user
-from boostrank.core.files import check_not_read, check_writable, replacing
+from boostrank.core.errors import FileFormatError, ParameterError, warn_user
+from boostrank.core.files import check_not_read, check_writable, path_of, replacing
 from boostrank.core.types import Int64Array
 from boostrank.data import blocks as slots
 from boostrank.data.assemble import NO_ROWS
@@ -55,13 +55,14 @@ class DataFiles:
         """Copy streams to temporary files, so that `pieces` can read them again."""
         with ExitStack() as stack:
             for i, one in enumerate(self.files if needed else ()):
-                if isinstance(one, str | os.PathLike) and os.path.isfile(one):
+                path = path_of(one)
+                if path is not None and os.path.isfile(path):
                     continue
                 copy, name = stack.enter_context(tempfile.TemporaryFile()), getattr(one, "name", "<stream>")
-                if isinstance(one, str | os.PathLike):
-                    name = "<stdin>" if one == STANDARD_STREAM else os.fspath(one)
-                    one = sys.stdin.buffer if one == STANDARD_STREAM else stack.enter_context(open(one, "rb"))
-                shutil.copyfileobj(one, copy)
+                if path is not None:
+                    name = "<stdin>" if path == STANDARD_STREAM else path
+                    one = sys.stdin.buffer if path == STANDARD_STREAM else stack.enter_context(open(path, "rb"))
+                shutil.copyfileobj(one, copy)  # type: ignore[arg-type]
                 self.files[i] = SimpleNamespace(name=name, read=copy.read, seek=copy.seek)  # type: ignore[call-overload]
             yield
 
@@ -141,7 +142,7 @@ def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
         if block.text is None:
             continue
         if block.unterminated:
-            warn_user(f"{file.name}: the last line has no newline; the file may be truncated", DataWarning)
+            warn_user(f"{file.name}: the last line has no newline; the file may be truncated")
         begin, starts = 0, block.runs[:, slots.RUN_ROW].tolist()
         for i, (start, stop) in enumerate(pairwise([*starts, block.n_rows])):
             qid = block.names.get(i) or b"%d" % block.runs[i, slots.RUN_ID]
@@ -171,7 +172,7 @@ def _pieces(opened: Source, progress: Progress) -> Iterator[Piece]:
 def _say_weights(file: File) -> None:
     weights = find_sidecar(file.path, (WEIGHT_SUFFIX,))
     if weights is not None:
-        warn_user(f"{weights}: weights are not copied", DataWarning)
+        warn_user(f"{weights}: weights are not copied")
 
 
 def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, takewhile
 from typing import Any
 
-from boostrank.core.errors import DataError, DataWarning, warn_user
+from boostrank.core.errors import DataError, warn_user
 from boostrank.records import from_json
 
 # Default column names by role, in order of preference. If there is a label, a rating column is a feature.
@@ -43,7 +43,7 @@ def say_query_columns(features: Sequence[str]) -> None:
     for name in features:
         if plain_name(name) in chain(*DEFAULTS["qid"]):
             words = f"{name!r} is used as a feature; drop the column if it contains query ids"
-            warn_user(words, DataWarning)
+            warn_user(words)
 
 
 def plain_name(name: str) -> str:

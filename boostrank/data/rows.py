@@ -228,10 +228,10 @@ def is_on_disk(features: Any) -> bool:
     return isinstance(features, Rows) and features.on_disk
 
 
-def dense_batches(features: Any, batch_bytes: int = 16 << 20) -> list[tuple[int, int]]:
-    """Return row ranges that each take about `batch_bytes` in dense float32 form."""
+def dense_batches(features: Any) -> list[tuple[int, int]]:
+    """Return row ranges that each take about 16 MiB in dense float32 form."""
     rows, columns = features.shape
-    step = max(1, batch_bytes // max(1, 4 * columns))
+    step = max(1, (4 << 20) // max(1, columns))
     return [(a, min(a + step, rows)) for a in range(0, rows, step)]
 
 

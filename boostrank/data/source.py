@@ -20,12 +20,14 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 
 from boostrank.core.errors import FileFormatError, ParameterError, did_you_mean
+from boostrank.core.files import path_of
 from boostrank.core.params import Registry
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.blocks import LINES, Block, UnreadableLine
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.options import NUMBERED, FeatureSpace, misfit, numbered_names
+from boostrank.data.roles import DEFAULTS
 from boostrank.data.side_files import GROUP_SUFFIXES, UNREAD_SUFFIXES, WEIGHT_SUFFIX, refuse_unread
 from boostrank.options import ReadOptions
 from boostrank.records import jsonable
@@ -99,9 +101,11 @@ class Reading(ReadOptions):
     @property
     def roles(self) -> dict[str, Any]:
         """Options `label`, `qid`, `weight`, `id` and `drop`, which default to those of the training data."""
-        given = {name: getattr(self, name) for name in ("label", "qid", "weight", "id", "drop")}
-        of_training = dict(self.space.columns) if self.space is not None else {}
-        return of_training | {name: value for name, value in given.items() if value is not None}
+        roles = {} if self.space is None else dict(self.space.columns)
+        for role in (*DEFAULTS, "drop"):
+            if (value := getattr(self, role)) is not None:
+                roles[role] = value
+        return roles
 
     def relabelled(self, labels: Float64Array) -> Float64Array:
         """Return labels after applying the label map."""
@@ -189,7 +193,7 @@ class Source:
                 raise ParameterError(f"{name}={getattr(reading, name)!r} {words}")
         self.reading, self._files = reading, files
         for one in files:
-            refuse_unread(os.fspath(one) if isinstance(one, (str, os.PathLike)) else None)
+            refuse_unread(path_of(one))
         self._text = self._done = 0  # bytes of the closed files
         self._open: list[File] = []
         self.warnings: list[str] = []
@@ -364,7 +368,8 @@ def expand(source: AnySource) -> list[OneSource]:
     """Return a list of files in which folders and patterns (`*`, `?`, `[...]`) are replaced by their files."""
     found: list[OneSource] = []
     for one in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
-        found += matching(os.fspath(one)) if isinstance(one, (str, os.PathLike)) else [one]
+        path = path_of(one)
+        found += [one] if path is None else matching(path)
     if not found:
         raise ParameterError("no file is given; pass at least one")
     seen = set()
@@ -404,12 +409,13 @@ def matching(path: str) -> list[str]:
 
 def size_of(source: OneSource) -> int | None:
     """Return the size of a regular file in bytes, or None for other files."""
-    if not isinstance(source, (str, os.PathLike)) or source == "-":
+    path = path_of(source)
+    if path is None or path == "-":
         return None
     try:
-        info = os.stat(source)
+        info = os.stat(path)
     except OSError as error:
-        raise FileFormatError(str(error.strerror), file=os.fspath(source)) from None
+        raise FileFormatError(str(error.strerror), file=path) from None
     return info.st_size if stat.S_ISREG(info.st_mode) else None
 
 
@@ -448,7 +454,7 @@ def format_of(source: Any, format: str = "auto") -> Format:
         return FORMATS.get(format)
     found = {}
     for one in expand(source):
-        spec = format_by_name(os.fspath(one) if isinstance(one, (str, os.PathLike)) else "") or _by_content(one)
+        spec = format_by_name(path_of(one) or "") or _by_content(one)
         found[spec.name] = spec
     if len(found) > 1:
         raise ParameterError(f"the files have several formats ({', '.join(sorted(found))}); pass --format")
@@ -470,7 +476,7 @@ def format_by_magic(head: bytes) -> Format | None:
 def _by_content(one: Any) -> Format:
     """Return the format of a regular file from its content. The default is libsvm, also for pipes."""
     libsvm = FORMATS.get("libsvm")
-    if not isinstance(one, (str, os.PathLike)) or not os.path.isfile(one):
+    if not os.path.isfile(path_of(one) or ""):
         return libsvm
     with suppress(OSError), open(one, "rb") as file:
         if (found := format_by_magic(file.read(8))) is not None:

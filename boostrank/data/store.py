@@ -41,7 +41,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, TrainingError, warn_user
-from boostrank.core.files import remove_leftovers, write_atomically
+from boostrank.core.files import path_of, remove_leftovers, write_atomically
 from boostrank.core.machine import return_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
@@ -281,7 +281,7 @@ class Cache:
             cause = error if isinstance(error, OSError) else error.__cause__
             if self.refused is None:  # everything else works without a cache
                 self.refused = str((cause.strerror if isinstance(cause, OSError) else None) or error)
-                warn_user(f"no cache in {self.folder}: {self.refused}", DataWarning)
+                warn_user(f"no cache in {self.folder}: {self.refused}")
             return False
         now, keep = time.time(), None if big is None else big.name
         for path in self.folder.glob(f"{name}.*.big") if write_big is not None else ():  # unreferenced files
@@ -432,7 +432,7 @@ def stream_files(
     reading = options | {"format": spec.name, "like": like, "labelled": labelled}
     reading |= {"threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}
     checked = reading_of(spec, like=like, labelled=labelled, **options)
-    paths = [os.fspath(one) for one in files if isinstance(one, (str, os.PathLike)) and os.path.isfile(one)]
+    paths = [path for path in map(path_of, files) if path is not None and os.path.isfile(path)]
     if cache is False or len(paths) < len(files) or checked.names:
         return _read(files, None, external_memory, reading)
     changed = checked.changed | {"format": spec.name, "keep_names": None}
@@ -548,5 +548,5 @@ def _remembered(
     categories = read_record(note["categories"])
     data = RankingDataset(features, arrays["labels"], queries, tuple(note["names"]), provenance, categories=categories)
     for words in note["known"]["warnings"]:
-        warn_user(words, DataWarning)
+        warn_user(words)
     return data

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.queries import time_text
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Float32Array, Float64Array, Int64Array, first_true
 from boostrank.data import blocks as slots
 from boostrank.data.blocks import BEYOND_FLOAT32, Block, Fault, UnreadableLine, zeroed
 from boostrank.data.categories import Categories, Coding, is_coarse
@@ -107,6 +107,14 @@ class Batch:
         """Return a numeric column as float64[n], where NaN is missing."""
         return np.asarray(self.numbers(self._place(name)), np.float64)
 
+    def names(self, name: str) -> npt.NDArray[Any]:
+        """Return a column as text, object[n]. Missing values become "", and whole floats are written as integers."""
+        place = self._place(name)
+        text = self.words(place).fill_null("")
+        if arrow().types.is_floating(self.decoded(place).type):
+            text = arrow(".compute").replace_substring_regex(text, r"\.0$|^nan$", "")
+        return np.asarray(text, object)
+
     def whole(self, name: str, low: int, high: int) -> Int64Array:
         """Return a column that contains integers within a range as int64[n]."""
         return whole_numbers(self.number(name), name, low, high, None, self.refuse)
@@ -114,12 +122,12 @@ class Batch:
     def truth(self, name: str) -> Int64Array:
         """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
         pa, pc, shown = arrow(), arrow(".compute"), self.text(name)
-        found = pc.fill_null(pc.index_in(shown, pa.array([*_NO, *_YES])), -1).to_numpy(zero_copy_only=False)
-        bad = np.flatnonzero(found < 0)
-        if bad.size:
-            value = shown[int(bad[0])].as_py()
+        found = np.asarray(pc.fill_null(pc.index_in(shown, pa.array([*_NO, *_YES])), -1))
+        bad = first_true(found < 0)
+        if bad is not None:
+            value = shown[bad].as_py()
             what = "is missing" if value in (None, "nan") else f"is {value[:40]}"
-            raise self.refuse(int(bad[0]), f"{name} {what}, and must be 0 or 1 (or false, true)")
+            raise self.refuse(bad, f"{name} {what}, and must be 0 or 1 (or false, true)")
         return np.asarray(found // len(_NO), np.int64)
 
     def _place(self, name: str) -> int:
@@ -134,14 +142,14 @@ class Batch:
             raise self.refuse_column(place, f"is of type {array.type}; expected numbers")
         if array.type not in (pa.float32(), pa.float64()):
             array = arrow(".compute").cast(array, pa.float64(), safe=False)
-        return array.to_numpy(zero_copy_only=False)
+        return np.asarray(array)
 
     def codes(self, place: int) -> tuple[Float64Array, list[Any]]:
         """Return each row's position in the list of these rows' categories (NaN is missing), and the list."""
         array = self.sound(place)
         if not arrow().types.is_dictionary(array.type):
             array = array.dictionary_encode()
-        codes = array.indices.cast(arrow().float64()).to_numpy(zero_copy_only=False)
+        codes = np.asarray(array.indices.cast(arrow().float64()))
         values = array.dictionary.to_pylist()
         known = np.array([value is not None and value == value for value in values], bool)
         if not known.all():  # dictionaries may contain null
@@ -166,20 +174,13 @@ class Batch:
         plain = pa.array(map(_plain, coded.dictionary.to_pylist()), pa.string())
         return plain.take(coded.indices)
 
-    def names(self, place: int) -> npt.NDArray[Any]:
-        """Return a column as text, object[n]. Missing values become "", and whole floats are written as integers."""
-        text = self.words(place).fill_null("")
-        if arrow().types.is_floating(self.decoded(place).type):
-            text = arrow(".compute").replace_substring_regex(text, r"\.0$|^nan$", "")
-        return np.asarray(text.to_numpy(zero_copy_only=False), object)
-
     def query_ids(self, place: int) -> tuple[npt.NDArray[Any], list[Fault]]:
         """Return the query id of each row as int64 or objects (see `runs_of`), and the rows without a query id."""
         pa, pc, array, name = arrow(), arrow(".compute"), self.decoded(place), self.columns.header[place]
         array = array.cast(pa.int64()) if pa.types.is_boolean(array.type) else array
         kind = array.type
         if (pa.types.is_integer(kind) and kind != pa.uint64()) or pa.types.is_floating(kind):
-            values = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
+            values = np.asarray(pc.fill_null(array, 0))
             wrong = np.asarray(pc.is_null(array))
             if values.dtype.kind == "f":
                 values = values.astype(np.float64)
@@ -190,7 +191,7 @@ class Batch:
             return values.astype(np.int64), [self.fault(row, words) for row in np.flatnonzero(wrong)]
         coded = self.words(place).dictionary_encode()
         ids = [_canonical(word) for word in coded.dictionary.to_pylist()]
-        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = np.asarray(coded.indices.fill_null(-1))
         absent = f"query id in column {name!r} is missing"
         has_numbers = any(isinstance(one, int) for one in ids)  # `nan` among numbers is a missing id
         reasons = [absent if has_numbers and str(one).lower() in _NO_ID else _why_no_id(one) for one in ids] + [absent]
@@ -324,7 +325,7 @@ class TableSource(Source):
             ids, without = batch.query_ids(columns.qid)
             faults += without
         if columns.id in batch.arrays:
-            documents = batch.names(columns.id)
+            documents = batch.names(columns.header[columns.id])
         # Leave out the rows with faults, except words for missing values in lenient reading.
         stand_ins = [fault for fault in faults if fault.stand_in] if reading.lenient else []
         bad = {fault.line: fault for fault in reversed(faults) if fault not in stand_ins}
@@ -505,11 +506,11 @@ def whole_numbers(
     """Return numbers as int64[n]. Rows that are not kept are not checked and become `low`. See `Batch.whole`."""
     with np.errstate(invalid="ignore"):
         good = (values >= low) & (values <= high) & (values == np.floor(values))
-    bad = np.flatnonzero(~good if kept is None else ~good & kept)
-    if bad.size:
-        value = values[bad[0]]
+    bad = first_true(~good if kept is None else ~good & kept)
+    if bad is not None:
+        value = values[bad]
         what = "is missing" if np.isnan(value) else f"is {value:.17g}"
-        raise refuse(int(bad[0]), f"{name} {what}, and must be a whole number from {low} to {high:,}")
+        raise refuse(bad, f"{name} {what}, and must be a whole number from {low} to {high:,}")
     return np.asarray(values if kept is None else np.where(kept, values, low), np.int64)
 
 

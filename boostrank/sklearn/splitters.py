@@ -47,7 +47,7 @@ def split_table(
         words = f"the column {qid!r} contains the query ids; name it {QID!r} to silence this warning"
         warn_user(words, DataWarning)
     kept = [i for i, name in enumerate(names) if name != qid]
-    return table[:, kept].to_native(), ids_of(table, names.index(qid)), qid
+    return table[:, kept].to_native(), ids_of(table, qid), qid
 
 
 class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
@@ -138,7 +138,7 @@ class QueryTimeSplit(_QuerySplitter):
             table = as_frame(X)
             if table is None or self.time not in names_of(table):
                 raise DataError(f"X has no column {self.time!r}")
-            values = values_of(table, names_of(table).index(self.time))
+            values = values_of(table, self.time)
         if values.shape not in ((count,), number.shape):
             raise DataError(
                 f"times have shape {values.shape}, but must be one for each of {count} queries or {number.size} rows"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import FileFormatError
+from boostrank.core.files import path_of
 from boostrank.data.roles import pandas_metadata
 from boostrank.data.source import File, Format, OneSource, format_by_magic
 from boostrank.data.tables import Batch, TableSource, arrow, is_buffer, is_number, is_text
@@ -32,10 +33,11 @@ class ColumnarSource(TableSource):
     def open_file(self, one: OneSource, max_bytes: int | None) -> ColumnarFile:
         if is_buffer(one):
             return ColumnarFile("<frame>", max_bytes, one)
-        if not isinstance(one, (str, os.PathLike)) or one == "-" or (os.path.exists(one) and not os.path.isfile(one)):
-            name = "<stdin>" if one == "-" else str(getattr(one, "name", one))
+        path = path_of(one)
+        if path is None or path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
+            name = "<stdin>" if path == "-" else str(getattr(one, "name", one))
             raise FileFormatError("such files need random access; save the file to disk", file=name)
-        return ColumnarFile(os.fspath(one), max_bytes)
+        return ColumnarFile(path, max_bytes)
 
     def begin(self, file: ColumnarFile) -> None:
         pa, reading = arrow(), self.reading

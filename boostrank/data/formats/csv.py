@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import FileFormatError
+from boostrank.core.errors import DataError, FileFormatError
 from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN
 from boostrank.data.blocks import Fault
 from boostrank.data.columns import Columns
@@ -44,7 +44,14 @@ class CsvSource(TableSource):
         if not newline and len(file.head) >= text_files.HEAD:
             words = f"the first line exceeds {text_files.HEAD >> 10} KiB: is this a table?"
             raise FileFormatError(words, file=file.name)
-        columns = self.choose(_header(line.removesuffix(b"\r"), self.delimiter, file.name), file.name, file.path)
+        if not line.strip():
+            words = "the first line is blank: it must name the columns" if line else "no rows: the file is empty"
+            raise FileFormatError(words, file=file.name)
+        try:
+            header = _header(line.removesuffix(b"\r"), self.delimiter)
+        except DataError as error:
+            raise FileFormatError(str(error), file=file.name, line=1) from None
+        columns = self.choose(header, file.name, file.path)
         file.columns = self.with_text(columns, *self._text_in(file.head, columns), file.name)
         file.header = line + b"\n"
         file.skip(len(line) + len(newline))
@@ -133,9 +140,7 @@ class CsvSource(TableSource):
             elif raw:
                 rows.append(row)
                 lines.append(number)
-        arrays: dict[int, Any] = {}
-        for place in texts:
-            arrays[place] = pa.array([row[place] for row in rows], pa.string())
+        arrays: dict[int, Any] = {place: pa.array([row[place] for row in rows], pa.string()) for place in texts}
         for place in numbers:
             values, is_feature = [], place in columns.places
             for number, row in zip(lines, rows, strict=True):
@@ -218,30 +223,27 @@ class CsvSource(TableSource):
         return column
 
 
-def _header(line: bytes, delimiter: str, file: str) -> list[str]:
+def _header(line: bytes, delimiter: str) -> list[str]:
     """Return the column names in the first line."""
-    if not line.strip():
-        words = "the first line is blank: it must name the columns" if line else "no rows: the file is empty"
-        raise FileFormatError(words, file=file)
     if _LIBSVM.match(line):
         words = f"the file seems to be libsvm text (label qid:ID number:value ...): {shown(line)}; pass --format libsvm"
-        raise FileFormatError(words, file=file, line=1)
+        raise DataError(words)
     try:
         text = line.decode()
     except UnicodeDecodeError:
-        raise FileFormatError("the first line is not UTF-8", file=file, line=1) from None
+        raise DataError("the first line is not UTF-8") from None
     if "\r" in text:
-        raise FileFormatError(text_files.LONE_RETURN, file=file, line=1)
+        raise DataError(text_files.LONE_RETURN)
     if text.lower().startswith("sep="):
-        raise FileFormatError("the first line is Excel's separator: `tail -n +2` removes it", file=file, line=1)
+        raise DataError("the first line is Excel's separator: `tail -n +2` removes it")
     try:
         names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter, strict=True))]
     except csv.Error as error:
-        raise FileFormatError(f"the first line cannot be split into names: {error}", file=file, line=1) from None
+        raise DataError(f"the first line cannot be split into names: {error}") from None
     others = {",": "commas: pass --format csv", "\t": "tabs: pass --format tsv", ";": "semicolons: write commas"}
     for other, words in others.items():
         if len(names) == 1 and other != delimiter and other in text:
-            raise FileFormatError(f"the columns seem to be separated by {words}", file=file, line=1)
+            raise DataError(f"the columns seem to be separated by {words}")
     return names
 
 
