@@ -369,11 +369,12 @@ def prove(
             of_kind = pack.kind == KINDS.index(kind)
             bad = np.flatnonzero(wrong & of_kind)
             worst = bad[np.argmax(np.nan_to_num(np.abs(given[bad] - own[bad]), nan=np.inf))]
+            fix = f"{target.no_missing}: {target.remedy}; " if kind == "missing" and target.no_missing else ""
             mend = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
             raise ExportError(
                 f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of kind {kind!r} "
                 f"({_WHAT[kind]}) get different scores, e.g. {own[worst]:.9g} from the model and {given[worst]:.9g} "
-                f"from {target.proved_by}; {target.helps.get(kind, '')}"
+                f"from {target.proved_by}; {fix}"
                 f"{mend if kind in _ABSENT else 'choose another target'}"
                 + ("" if moves is None else f"; in your data, {moved_line(moves)}")
             )
