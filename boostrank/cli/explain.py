@@ -199,13 +199,9 @@ def _print_parts(found: Why, top: int, width: int) -> None:
         [shown(r["feature"]), *(shown(found.shown(r["feature"], r[at], _value)) for at in "ab"), f"{r['part']:+.4g}"]
         for r in rows[:top]
     ]
-    lines = aligned(table)
-    widest = max(map(len, lines))
-    room = min(_BAR, (width - widest - 6) // 2)
+    room = min(_BAR, (width - max(map(len, aligned(table))) - 6) // 2)
     longest = max((abs(row["part"]) for row in rows), default=1.0)
-    bars = ["", *(_bar(row["part"] / longest, room) for row in rows[:top])]
-    for line, bar in zip(lines, bars, strict=True):
-        click.echo(f"  {line.ljust(widest)}  {bar}".rstrip())
+    print_table(table, ["", *(_bar(row["part"] / longest, room) for row in rows[:top])])
     if len(rows) > top:
         rest = sum(row["part"] for row in rows[top:])
         click.echo(f"  ... and {len(rows) - top} more, together {rest:+.4g} (--top {len(rows)})")

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from typing import Any, Self
 
 import click
@@ -25,10 +26,10 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-def print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows as an aligned and indented table."""
-    for line in aligned(rows):
-        click.echo(f"  {line}")
+def print_table(rows: Sequence[Sequence[str]], remarks: Iterable[str] = ()) -> None:
+    """Print rows as an aligned and indented table, each followed by its remark."""
+    for line, remark in zip_longest(aligned(rows), remarks, fillvalue=""):
+        click.echo(f"  {line}  {remark}".rstrip())
 
 
 def width() -> int:
