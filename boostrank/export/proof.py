@@ -73,10 +73,6 @@ class Pack:
     nodes: int
     of_nodes: int
 
-    def without(self, kind: str) -> Pack:
-        others = self.kind != KINDS.index(kind)
-        return replace(self, rows=self.rows[others], kind=self.kind[others])
-
 
 def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Float64Array | None = None) -> Pack:
     """Return two rows for each split, one on each side of its threshold, and random rows of each kind.
@@ -351,7 +347,8 @@ def prove(
     resolution = None if target.resolution is None else target.resolution(forest)
     pack = parity_pack(forest, len(names), target.most_rows, resolution)
     if target.finite:
-        pack = pack.without("infinite")
+        others = pack.kind != KINDS.index("infinite")
+        pack = replace(pack, rows=pack.rows[others], kind=pack.kind[others])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the pack has unseen categories on purpose
         own = model.predict(pack.rows)
