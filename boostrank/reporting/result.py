@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, is_dataclass
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -75,6 +75,15 @@ def rows_of(columns: Columns) -> list[dict[str, Any]]:
     """Return the rows of a table as dictionaries."""
     values = [one.tolist() if hasattr(one, "tolist") else one for one in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+Subclass = TypeVar("Subclass")
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
+def result_class(kind: type[Subclass]) -> type[Subclass]:
+    """Turn a subclass of `Result` into a frozen dataclass."""
+    return dataclass(frozen=True, eq=False, repr=False)(kind)
 
 
 class Result:
