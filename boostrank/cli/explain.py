@@ -10,8 +10,8 @@ import click
 from boostrank.cli.command import command
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader, metrics_of
-from boostrank.cli.show import StepProgress, aligned, listed, print_json, print_table, shown, width, write_page
-from boostrank.core.text import count_of
+from boostrank.cli.show import StepProgress, listed, print_json, print_table, shown, width, write_page
+from boostrank.core.text import aligned, count_of
 from boostrank.options import FileOptions, JsonOptions, MeasureOptions, ModelOptions, ThreadOptions, argument, option
 
 if TYPE_CHECKING:

@@ -14,16 +14,7 @@ from typing import Any, Self
 import click
 
 from boostrank.cli.errors import say
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return one line per row, with the first column left-aligned and the others, which are numeric, right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *others in rows:
-        cells = [first.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(others, widths[1:], strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return lines
+from boostrank.core.text import aligned
 
 
 def print_table(rows: Sequence[Sequence[str]], remarks: Iterable[str] = ()) -> None:

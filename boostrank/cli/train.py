@@ -17,9 +17,10 @@ import click
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, StopRequest, graceful_stop, say
 from boostrank.cli.reading import Reader, declared_features, metrics_of
-from boostrank.cli.show import RoundProgress, aligned, duration, listed
+from boostrank.cli.show import RoundProgress, duration, listed
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.core.files import check_appendable, check_not_read, check_writable, remove_leftovers, reserved
+from boostrank.core.text import aligned
 from boostrank.engines import get_backend, of_engine
 from boostrank.options import GOOD, KEYWORDS, NO_CACHE, PLAIN, FileOptions, FitOptions, TrainCommand, TrainOptions
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
-from boostrank.core.text import small_table
+from boostrank.core.text import aligned, small_table
 from boostrank.records import jsonable
 
 # The page's script applies the same rule. Numbers, such as negative ids, are not formulas.
@@ -140,12 +140,8 @@ class Result:
     def __repr__(self) -> str:
         """Return the first rows of the first table."""
         found, rows = self._shown()
-        lines = [found, *rows[:_SHOWN]]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         rest = [f"... {len(rows) - _SHOWN:,} more rows"] if len(rows) > _SHOWN else []
-        return "\n".join(
-            [f"<{type(self).__name__}>", *("  ".join(map(str.rjust, line, widths)) for line in lines), *rest]
-        )
+        return "\n".join([f"<{type(self).__name__}>", *aligned([found, *rows[:_SHOWN]]), *rest])
 
     def _repr_html_(self) -> str:
         found, rows = self._shown()
