@@ -112,6 +112,7 @@ class JudgedData:
         from boostrank.reporting.section import read_matters
         from boostrank.reporting.segments import read_segments
 
+        # Clicks have a linear gain, and their columns are not features.
         self._columns, default = None, by_label
         if own.clicks:
             from boostrank.clicks.sidecar import click_reading
@@ -122,6 +123,7 @@ class JudgedData:
                 raise InputError("--clicks needs exactly one DATA file, whose rows the clicks refer to")
             self._columns, reading = click_reading(own.click_columns, own.data, reading)
             own, default = replace(own, gain="linear"), by_clicks
+        # The arguments of the analysis.
         self.metrics = Metric.all_of(metrics_of(own.metrics or default))
         self.options: dict[str, Any] = {
             "conventions": Conventions.of(own.conventions, own.gain),

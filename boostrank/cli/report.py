@@ -69,6 +69,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
     folder = Path(output) if output is not None and (output.endswith("/") or Path(output).is_dir()) else None
     if own.baseline == own.model:
         raise InputError("--baseline is the model itself")
+    # Check the options before reading.
     judged = JudgedData(own, reading, METRICS, (_BY_CLICKS,))
     if output is not None:
         read = [own.model, own.baseline, own.segments, own.groups, own.noise, *own.data]
@@ -78,6 +79,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
         check_page(output if folder is None else str(folder / "report.html"))
     model = RankingModel.load(own.model)
     together = read_groups(own.groups, model.column_names) if own.groups else None
+    # Read the data for the model and the baseline.
     judged.read({own.model: model} | ({own.baseline: load_ranker(own.baseline)} if own.baseline else {}))
     dataset, previous, clicks = judged.datasets[own.model], None, judged.clicks
     if own.baseline:
