@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import time
+import timeit
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -108,12 +107,7 @@ def _seconds_a_document(spec: ObjectiveSpec, length: int) -> float:
     rng, queries = np.random.default_rng(0), max(1, _DOCUMENTS // length)
     labels, scores = rng.integers(0, 5, queries * length), rng.normal(size=queries * length)
     bound = Objective(spec, threads=1, total_rounds=ROUNDS).bind(labels, QueryIndex.from_sizes([length] * queries))
-    best = math.inf
-    for _ in range(3):
-        started = time.perf_counter()
-        bound.gradient(scores, ROUNDS - 1)
-        best = min(best, time.perf_counter() - started)
-    return best / (queries * length)
+    return min(timeit.repeat(lambda: bound.gradient(scores, ROUNDS - 1), number=1, repeat=3)) / scores.size
 
 
 def learning(spec: ObjectiveSpec) -> Iterator[Finding]:

@@ -68,11 +68,6 @@ def load_metric(text: str) -> Metric:
     return Metric.of(metrics[name])
 
 
-def is_objective_file(text: str) -> bool:
-    """Return True if the text names a file rather than an objective."""
-    return text.endswith(".py")
-
-
 def template_text() -> str:
     """Return the template for a new objective."""
     return (Path(__file__).parents[1] / "objectives" / "_template.py").read_text(encoding="utf-8")

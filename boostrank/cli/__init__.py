@@ -18,56 +18,65 @@ from boostrank.core import machine
 from boostrank.core.errors import InputError
 from boostrank.core.machine import leave_at_second_press, openmp_environment, stop_quietly, take_over_streams
 
-# Heading -> command -> (module, or module:name; summary).
+# Heading -> command -> summary.
 _HEADINGS = {
     "Train": {
-        "train": ("train", "Train a ranker from libsvm text or a table."),
-        "refit": ("refit", "Compute the leaves of a model again from other data."),
-        "tune": ("tune", "Search for the best parameters and write a config file for train."),
-        "plan": ("doctor:plan", "Estimate the memory of a training before it starts."),
-        "objectives": ("objectives", "List objectives with parameters and papers, or check your own."),
-        "study": ("study", "Measure noise, trade off two goals, average models, explain metrics."),
+        "train": "Train a ranker from libsvm text or a table.",
+        "refit": "Compute the leaves of a model again from other data.",
+        "tune": "Search for the best parameters and write a config file for train.",
+        "plan": "Estimate the memory of a training before it starts.",
+        "objectives": "List objectives with parameters and papers, or check your own.",
+        "study": "Measure noise, average models, explain metrics.",
     },
     "Evaluate": {
-        "evaluate": ("evaluate", "Measure models or score files with 95% intervals."),
-        "compare": ("compare", "Compare two rankers query by query, as a release gate."),
-        "report": ("report", "Write a page about a ranker: quality, features, failures."),
-        "importance": ("explain:importance", "Measure the loss of the metric when a feature is shuffled."),
-        "why": ("explain:why", "Explain why one document ranks above another."),
+        "evaluate": "Measure models or score files with 95% intervals.",
+        "compare": "Compare two rankers query by query, as a release gate.",
+        "report": "Write a page about a ranker: quality, features, failures.",
+        "importance": "Measure the loss of the metric when a feature is shuffled.",
+        "why": "Explain why one document ranks above another.",
     },
     "Deploy": {
-        "predict": ("predict", "Score documents."),
-        "calibrate": ("predict:calibrate", "Map scores to expected grades."),
-        "export": ("export", "Write a model for a search engine or library, and check its scores."),
-        "verify": ("export:verify", "Compare scores logged by a search engine with the model's."),
+        "predict": "Score documents.",
+        "calibrate": "Map scores to expected grades.",
+        "export": "Write a model for a search engine or library, and check its scores.",
+        "verify": "Compare scores logged by a search engine with the model's.",
     },
     "Data": {
-        "doctor": ("doctor", "Find faults in ranking data."),
-        "data": ("data", "Join, split, sample, sort, merge and generate data; count clicks."),
+        "doctor": "Find faults in ranking data.",
+        "data": "Join, split, sample, sort, merge and generate data; count clicks.",
     },
     "Set up": {
-        "compile": ("setup:compile_all", "Compile functions into the cache, for container images."),
+        "compile": "Compile functions into the cache, for container images.",
     },
 }
 _SUBCOMMANDS = {
     "data": {
-        "split": ("data:split", "Split ranking data into training, validation and test queries."),
-        "sample": ("data:sample", "Draw whole queries from ranking data."),
-        "shard": ("data:shard", "Split ranking data into files of about equal size."),
-        "sort": ("data:sort", "Group the rows of each query."),
-        "join": ("data:join", "Join judgements with logged features into a table."),
-        "merge": ("data:merge", "Concatenate ranking data sets."),
-        "make": ("data:make", "Generate ranking data with a known truth."),
-        "count-clicks": ("data:count_clicks", "Count clicks and impressions in session logs."),
-        "propensities": ("data:propensities", "Estimate examination propensities from clicks."),
-        "simulate-clicks": ("data:simulate_clicks", "Simulate clicks on graded documents with a known truth."),
+        "split": "Split ranking data into training, validation and test queries.",
+        "sample": "Draw whole queries from ranking data.",
+        "shard": "Split ranking data into files of about equal size.",
+        "sort": "Group the rows of each query.",
+        "join": "Join judgements with logged features into a table.",
+        "merge": "Concatenate ranking data sets.",
+        "make": "Generate ranking data with a known truth.",
+        "count-clicks": "Count clicks and impressions in session logs.",
+        "propensities": "Estimate examination propensities from clicks.",
+        "simulate-clicks": "Simulate clicks on graded documents with a known truth.",
     },
     "study": {
-        "noise": ("study:noise", "Measure the effect of seed, row order and queries on the metric."),
-        "average": ("study:average", "Average several models into one model file."),
-        "metrics": ("study:metrics", "Compute a metric with the conventions of each library."),
+        "noise": "Measure the effect of seed, row order and queries on the metric.",
+        "average": "Average several models into one model file.",
+        "metrics": "Compute a metric with the conventions of each library.",
     },
 }
+_MODULES = {
+    "plan": "doctor",
+    "importance": "explain",
+    "why": "explain",
+    "calibrate": "predict",
+    "verify": "export",
+    "compile": "setup",
+}
+"""The modules of commands that are not named like their module or in the module of their group."""
 
 
 class _Commands(click.Group):
@@ -77,19 +86,20 @@ class _Commands(click.Group):
         super().__init__(*args, **kwargs)
         own = _SUBCOMMANDS.get(self.name or "")
         self._headings = {"Commands": own} if own else _HEADINGS
-        self._places = {name: place for commands in self._headings.values() for name, place in commands.items()}
+        self._summaries = {name: text for commands in self._headings.values() for name, text in commands.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._places)
+        return list(self._summaries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._places:
+        if cmd_name not in self._summaries:
             return None
-        place, summary = self._places[cmd_name]
-        if place in _SUBCOMMANDS:
-            return _Commands(place, help=summary, short_help=summary, context_settings=self.context_settings)
-        module, _, name = place.partition(":")
-        command: click.Command = getattr(importlib.import_module(f"boostrank.cli.{module}"), name or module)
+        summary = self._summaries[cmd_name]
+        if cmd_name in _SUBCOMMANDS:
+            return _Commands(cmd_name, help=summary, short_help=summary, context_settings=self.context_settings)
+        module = self.name if self.name in _SUBCOMMANDS else _MODULES.get(cmd_name, cmd_name)
+        commands = importlib.import_module(f"boostrank.cli.{module}")
+        command: click.Command = getattr(commands, cmd_name.replace("-", "_"))
         command.short_help = summary
         return command
 
@@ -100,14 +110,14 @@ class _Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:  # suggest commands of groups too
-            known = {**grouped, **{name: name for name in self._places}}
+            known = {**grouped, **{name: name for name in self._summaries}}
             near = [f" Did you mean {known[word]!r}?" for word in difflib.get_close_matches(args[0], known, 1)]
             raise click.UsageError(error.message + "".join(near), ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, commands in self._headings.items():
             with formatter.section(heading):
-                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
+                formatter.write_dl(list(commands.items()))
 
     def main(self, args=None, prog_name=None, **extra):  # type: ignore[no-untyped-def, override]
         # Click prints errors on several lines and exits with status 1.
@@ -151,7 +161,7 @@ def commands() -> dict[str, click.Command]:
     for name in cli.list_commands(click.Context(cli)):
         one = cli.get_command(click.Context(cli), name)
         if isinstance(one, _Commands):
-            found |= {f"{name} {word}": one.get_command(click.Context(one), word) for word in one._places}
+            found |= {f"{name} {word}": one.get_command(click.Context(one), word) for word in one._summaries}
         else:
             found[name] = one
     return {name: one for name, one in found.items() if one is not None}

@@ -5,22 +5,23 @@ from __future__ import annotations
 import glob
 import math
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, GATE_SHUT, say, settle
 from boostrank.cli.reading import Reader, metrics_of, name_of
-from boostrank.cli.show import aligned, print_json, print_table, print_wrapped, shown, write_page
+from boostrank.cli.show import print_json, print_table, print_wrapped, shown, write_page
 from boostrank.core.errors import InputError
 from boostrank.options import FileOptions, PropensityOptions, StudyOptions, argument, option
 
-Study = TypeVar("Study", bound=Any)
-
 if TYPE_CHECKING:
-    from boostrank.clicks.tables import ClickColumns
+    from boostrank.clicks.sidecar import Clicks
+    from boostrank.data.dataset import RankingDataset
+    from boostrank.model.ranking_model import RankingModel
     from boostrank.reporting.comparison import Comparison, Difference, Regression
 
 
@@ -61,51 +62,19 @@ def compare(own: Compare, reading: FileOptions) -> None:
     files = {own.old: _files(own.old), own.new: _files(own.new)}
     if len(files) < 2 or set(files[own.old]) & set(files[own.new]):
         raise InputError("the same file is given twice")
-    from boostrank.metric import Conventions, Metric
-    from boostrank.model.scores import load_ranker, scores_of
+    from boostrank.model.scores import load_ranker
     from boostrank.reporting.comparison import Condition, compare
     from boostrank.reporting.rank_changes import Ranker
-    from boostrank.reporting.section import read_matters
-    from boostrank.reporting.segments import read_segments
 
-    # Check the options before reading.
-    own, reading, columns = by_clicks(own, reading)
-    default = ("dcg@10",) if own.clicks else ("ndcg@10",)
-    wanted = Metric.all_of(metrics_of(own.metrics or default))
-    gate = [Condition.parse(text, [metric.name for metric in wanted if metric.function]) for text in own.conditions]
-    rules = Conventions.of(own.conventions, own.gain)
-    segments = None if own.segments is None else read_segments(own.segments)
-    matters = None if own.noise is None else read_matters(own.noise)
+    judged = JudgedData(own, reading, ("ndcg@10",), ("dcg@10",))
+    functions = [metric.name for metric in judged.metrics if metric.function]
+    gate = [Condition.parse(text, functions) for text in own.conditions]
     models = {path: load_ranker(path) for paths in files.values() for path in paths}
-    reader = Reader(reading, own.threads, gain=own.gain, asks=True, labelled=columns is None, names=True)
-    rankers: dict[str, Ranker] = {}
-    judge = None
-    for path, dataset in reader.read_for(models, own.data):
-        if own.clicks:
-            from boostrank.clicks.sidecar import Clicks
-
-            judge = judge or Clicks.read(own.data[0], dataset, columns, own.propensities, say)
-            rows, dataset = dataset, judge.judged(dataset)
-        if judge is not None and judge.kept is not None and models[path] is None:  # score files have one line per row
-            scores = scores_of(path, None, rows, own.threads)[judge.kept]
-        else:
-            scores = scores_of(path, models[path], dataset, own.threads)
-        rankers[path] = Ranker(path, scores, models[path], dataset)
-    name = name_of(own.data)
+    judged.read(models)
+    rankers = {path: Ranker(path, judged.scores(path), models[path], data) for path, data in judged.datasets.items()}
+    name, dataset = name_of(own.data), judged.datasets[files[own.new][-1]]
     sides = [[rankers[path] for path in paths] for paths in files.values()]
-    found = compare(
-        sides[0],
-        sides[1],
-        dataset,
-        wanted,
-        conventions=rules,
-        segments=segments,
-        fail_if=gate,
-        top=own.top,
-        matters=matters,
-        threads=own.threads,
-        seed=own.seed,
-    )
+    found = compare(sides[0], sides[1], dataset, judged.metrics, fail_if=gate, top=own.top, **judged.options)
     settle(GATE_SHUT if found.failed else DONE)
     if own.output is not None:
         write_page(own.output, found.to_html(name))
@@ -113,8 +82,8 @@ def compare(own: Compare, reading: FileOptions) -> None:
         print_json(found.to_dict())
     else:
         _print(found, name)
-    if judge is not None:
-        say(judge.words(dataset, rankers[files[own.new][0]].scores, own.top))
+    if judged.clicks is not None:
+        say(judged.clicks.words(dataset, rankers[files[own.new][0]].scores, own.top))
 
 
 def _files(pattern: str) -> list[str]:
@@ -124,18 +93,69 @@ def _files(pattern: str) -> list[str]:
     return sorted(glob.glob(pattern, recursive=True))
 
 
-def by_clicks(own: Study, reading: FileOptions) -> tuple[Study, FileOptions, ClickColumns | None]:
-    """Return the options for --clicks, with a linear gain and with click columns that are not features."""
-    if not own.clicks:
-        return own, reading, None
-    from boostrank.clicks.sidecar import click_reading
+class JudgedData:
+    """The data and the options of `compare` and `report`, which judge rankers by labels or by clicks.
 
-    if own.gain is not None:
-        raise InputError("--clicks and --gain cannot be used together")
-    if len(own.data) != 1:
-        raise InputError("--clicks needs exactly one DATA file, whose rows the clicks refer to")
-    columns, reading = click_reading(own.click_columns, own.data, reading)
-    return replace(own, gain="linear"), reading, columns
+    Args:
+        by_label, by_clicks: default metrics.
+
+    Attributes:
+        metrics: the metrics to measure.
+        options: arguments of the analysis: conventions, segments, matters, seed, threads.
+        clicks: the clicks, or None with labels.
+        datasets: data set of each ranker, by path. By clicks, documents without an impression are left out.
+    """
+
+    def __init__(self, own: Any, reading: FileOptions, by_label: Sequence[str], by_clicks: Sequence[str]) -> None:
+        """Check the options before reading."""
+        from boostrank.metric import Conventions, Metric
+        from boostrank.reporting.section import read_matters
+        from boostrank.reporting.segments import read_segments
+
+        # Clicks have a linear gain, and their columns are not features.
+        self._columns, default = None, by_label
+        if own.clicks:
+            from boostrank.clicks.sidecar import click_reading
+
+            if own.gain is not None:
+                raise InputError("--clicks and --gain cannot be used together")
+            if len(own.data) != 1:
+                raise InputError("--clicks needs exactly one DATA file, whose rows the clicks refer to")
+            self._columns, reading = click_reading(own.click_columns, own.data, reading)
+            own, default = replace(own, gain="linear"), by_clicks
+        # The arguments of the analysis.
+        self.metrics = Metric.all_of(metrics_of(own.metrics or default))
+        self.options: dict[str, Any] = {
+            "conventions": Conventions.of(own.conventions, own.gain),
+            "segments": None if own.segments is None else read_segments(own.segments),
+            "matters": None if own.noise is None else read_matters(own.noise),
+            "seed": own.seed,
+            "threads": own.threads,
+        }
+        labelled = self._columns is None
+        self._reader = Reader(reading, own.threads, gain=own.gain, asks=True, labelled=labelled, names=True)
+        self._own = own
+        self.clicks: Clicks | None = None
+        self._rows: dict[str, RankingDataset] = {}
+
+    def read(self, models: Mapping[str, RankingModel | None]) -> None:
+        """Read the data for each ranker. Its model is None if its file has scores."""
+        from boostrank.clicks.sidecar import Clicks
+
+        own, self._models, self.datasets = self._own, models, {}
+        for path, rows in self._reader.read_for(models, own.data):
+            if own.clicks:
+                self.clicks = self.clicks or Clicks.read(own.data[0], rows, self._columns, own.propensities, say)
+            self._rows[path], self.datasets[path] = rows, rows if self.clicks is None else self.clicks.judged(rows)
+
+    def scores(self, path: str) -> Any:
+        """Return the scores of a ranker, float64[N], in the row order of its data set."""
+        from boostrank.model.scores import scores_of
+
+        model, kept = self._models[path], None if self.clicks is None else self.clicks.kept
+        if model is None and kept is not None:  # score files have one line per row
+            return scores_of(path, None, self._rows[path], self._own.threads)[kept]
+        return scores_of(path, model, self.datasets[path], self._own.threads)
 
 
 def _print(found: Comparison, data: str) -> None:
@@ -158,8 +178,7 @@ def _print(found: Comparison, data: str) -> None:
         click.echo(f"\nworst of {found.metrics[first].worse:,} regressions of {first}")
         table = [["qid", "old", "new", "difference"]]
         table += [[shown(r.qid), f"{r.old:.4f}", f"{r.new:.4f}", f"{r.new - r.old:+.4f}"] for r in found.regressions]
-        for line, reason in zip(aligned(table), ["", *map(_reason, found.regressions)], strict=True):
-            click.echo(f"  {line}  {reason}".rstrip())
+        print_table(table, ["", *map(_reason, found.regressions)])
     for note in found.notes:
         say(note)
     click.echo()

@@ -16,9 +16,9 @@ import click
 from boostrank.cli.command import command
 from boostrank.cli.errors import BAD_INPUT, DONE, GATE_SHUT, say, settle
 from boostrank.cli.reading import declared_features, name_of
-from boostrank.cli.show import ReadProgress, aligned, duration, width
+from boostrank.cli.show import ReadProgress, duration, width
 from boostrank.core.errors import InputError
-from boostrank.core.text import count_of, size_words
+from boostrank.core.text import aligned, count_of, size_words
 from boostrank.options import (
     ClickOptions,
     FileOptions,

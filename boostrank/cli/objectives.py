@@ -80,10 +80,10 @@ def objectives(own: Objectives) -> None:
 def _check(file: str, as_json: bool) -> None:
     """Check an objective, and print each finding immediately."""
     from boostrank.checking import Status, check_objective
-    from boostrank.checking.user_file import is_objective_file, load_objective
+    from boostrank.checking.user_file import load_objective
     from boostrank.objectives import OBJECTIVES
 
-    spec = load_objective(file, checked=False) if is_objective_file(file) else OBJECTIVES.get(file)
+    spec = load_objective(file, checked=False) if file.endswith(".py") else OBJECTIVES.get(file)
     findings: list[Finding] = []
     if not as_json:
         click.echo(f"{spec.name}: {spec.summary}")

@@ -17,7 +17,6 @@ from boostrank.options import FileOptions
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
-    from boostrank.data.source import Format
     from boostrank.model.ranking_model import RankingModel
 
 
@@ -120,18 +119,15 @@ class Reader:
             took = duration(time.monotonic() - started)
             say(f"{name}: {rows:,} rows, {model.n_features:,} features, scored in {took}")
 
-    def _format_of(self, paths: str | Sequence[str]) -> Format:
-        from boostrank.data.source import format_of
-
-        return format_of([paths] if isinstance(paths, str) else list(paths), self.options.data_format)
-
     def feature_space(self, model: RankingModel, path: str, data: str | Sequence[str]) -> FeatureSpace:
         """Return the features that the model in the file `path` needs for reading `data`."""
         # A model trained on arrays does not know the number of its first feature. Look for number 0 in the first rows.
-        base = model.info.index_base
-        if base is None and not self._format_of(data).is_table and not self.options.feature_names:
+        from boostrank.data.source import expand, format_of
+
+        base, paths = model.info.index_base, [data] if isinstance(data, str) else list(data)
+        named = base is not None or self.options.feature_names
+        if not named and not format_of(paths, self.options.data_format).is_table:
             from boostrank.data.formats.libsvm import LibsvmSource, base_in
-            from boostrank.data.source import expand
 
             auto, files = self.options.zero_based == "auto", (one for one in expand(data) if os.path.isfile(str(one)))
             written = {base_in(LibsvmSource.head_of(file)) for file in files if auto}

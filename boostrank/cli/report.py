@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from boostrank.cli.command import command
-from boostrank.cli.compare import by_clicks
+from boostrank.cli.compare import JudgedData
 from boostrank.cli.errors import say
-from boostrank.cli.reading import Reader, metrics_of, name_of
+from boostrank.cli.reading import name_of
 from boostrank.cli.show import StepProgress, check_page, print_json, write_page
 from boostrank.core.errors import BoostrankError, InputError
 from boostrank.options import FileOptions, ModelOptions, PropensityOptions, StudyOptions, option
-from boostrank.reporting.sections import METRICS, section_names
+from boostrank.reporting.sections import METRICS, SECTIONS
 
 if TYPE_CHECKING:
     from boostrank.clicks.log import ClickLog
@@ -40,7 +40,7 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
         ge=0,
         shown="as many as take half a minute each",
     )
-    only: tuple[str, ...] = option("Write this section only.", choices=" ".join(section_names()), group="Results")
+    only: tuple[str, ...] = option("Write this section only.", choices=" ".join(SECTIONS.modules()), group="Results")
     output: str | None = option(
         "HTML page to write, or a folder (page/) for the page and the numbers of its charts (CSV).",
         short="-o",
@@ -57,14 +57,11 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). DATA must not be its training data.
     """
-    from boostrank.clicks.sidecar import Clicks
     from boostrank.core.files import check_not_read
-    from boostrank.metric import Conventions, Metric
     from boostrank.model.ranking_model import RankingModel
-    from boostrank.model.scores import load_ranker, scores_of
+    from boostrank.model.scores import load_ranker
     from boostrank.reporting.page import report
-    from boostrank.reporting.section import page_beside, read_groups, read_matters
-    from boostrank.reporting.segments import read_segments
+    from boostrank.reporting.section import page_beside, read_groups
 
     output = own.output
     if output is None and not own.as_json:
@@ -73,12 +70,7 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
     if own.baseline == own.model:
         raise InputError("--baseline is the model itself")
     # Check the options before reading.
-    own, reading, columns = by_clicks(own, reading)
-    default = (_BY_CLICKS,) if own.clicks else METRICS
-    wanted = Metric.all_of(metrics_of(own.metrics or default))
-    rules = Conventions.of(own.conventions, own.gain)
-    matters = read_matters(own.noise) if own.noise else None
-    segments = None if own.segments is None else read_segments(own.segments)
+    judged = JudgedData(own, reading, METRICS, (_BY_CLICKS,))
     if output is not None:
         read = [own.model, own.baseline, own.segments, own.groups, own.noise, *own.data]
         check_not_read(output, [one for one in read if one and one != "-"])
@@ -87,41 +79,28 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
         check_page(output if folder is None else str(folder / "report.html"))
     model = RankingModel.load(own.model)
     together = read_groups(own.groups, model.column_names) if own.groups else None
-    old = load_ranker(own.baseline) if own.baseline else None
-    models = {own.model: model} | ({own.baseline: old} if own.baseline else {})
-    reader = Reader(reading, own.threads, gain=own.gain, asks=True, labelled=columns is None, names=True)
-    datasets, previous = dict(reader.read_for(models, own.data)), None
-    rows, judge = datasets, None
-    if own.clicks:
-        judge = Clicks.read(own.data[0], datasets[own.model], columns, own.propensities, say)
-        datasets = {name: judge.judged(one) for name, one in rows.items()}
-    dataset = datasets[own.model]
+    # Read the data for the model and the baseline.
+    judged.read({own.model: model} | ({own.baseline: load_ranker(own.baseline)} if own.baseline else {}))
+    dataset, previous, clicks = judged.datasets[own.model], None, judged.clicks
     if own.baseline:
-        kept = None if judge is None or old is not None else judge.kept  # score files have one line per row
-        of_old = datasets[own.baseline] if kept is None else rows[own.baseline]
-        scores = scores_of(own.baseline, old, of_old, own.threads)
-        previous = datasets[own.baseline].in_input_order(scores if kept is None else scores[kept])
-    log = _clicks_beside(model, own, reading, dataset.n_documents) if judge is None else judge.log
+        previous = judged.datasets[own.baseline].in_input_order(judged.scores(own.baseline))
+    log = _clicks_beside(model, own, reading, dataset.n_documents) if clicks is None else clicks.log
     with StepProgress() as progress:
         found = report(
             model,
             dataset,
-            wanted,
-            conventions=rules,
+            judged.metrics,
             baseline=previous,
             baseline_name=own.baseline,
-            segments=segments,
             groups=together,
             documents=own.documents,
-            matters=matters,
             clicks=log,
-            propensities=None if own.propensities is None or judge is None else judge.propensities,
+            propensities=None if own.propensities is None or clicks is None else clicks.propensities,
             name=own.model,
             data_name=name_of(own.data),
-            seed=own.seed,
             only=own.only or None,
-            threads=own.threads,
             progress=progress,
+            **judged.options,
         )
     for section, reason in found.missing.items():
         say(f"no {section}: {reason}")

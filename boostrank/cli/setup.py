@@ -22,7 +22,7 @@ class Compile(Options):
 
 
 @command("compile")
-def compile_all(own: Compile) -> int | None:
+def compile(own: Compile) -> int | None:
     """Compile the functions that train (without options), predict, evaluate and doctor need, and cache them.
 
     Run this when building a container image. Later processes on the same type of processor load the machine code from

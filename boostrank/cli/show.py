@@ -8,27 +8,19 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from typing import Any, Self
 
 import click
 
 from boostrank.cli.errors import say
+from boostrank.core.text import aligned
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return one line per row, with the first column left-aligned and the others, which are numeric, right-aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *others in rows:
-        cells = [first.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(others, widths[1:], strict=True))]
-        lines.append("  ".join(cells).rstrip())
-    return lines
-
-
-def print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows as an aligned and indented table."""
-    for line in aligned(rows):
-        click.echo(f"  {line}")
+def print_table(rows: Sequence[Sequence[str]], remarks: Iterable[str] = ()) -> None:
+    """Print rows as an aligned and indented table, each followed by its remark."""
+    for line, remark in zip_longest(aligned(rows), remarks, fillvalue=""):
+        click.echo(f"  {line}  {remark}".rstrip())
 
 
 def width() -> int:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import numpy as np
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, StopRequest, graceful_stop, say
 from boostrank.cli.reading import Reader, declared_features, metrics_of
-from boostrank.cli.show import RoundProgress, aligned, duration
+from boostrank.cli.show import RoundProgress, duration, listed
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.core.files import check_appendable, check_not_read, check_writable, remove_leftovers, reserved
+from boostrank.core.text import aligned
 from boostrank.engines import get_backend, of_engine
 from boostrank.options import GOOD, KEYWORDS, NO_CACHE, PLAIN, FileOptions, FitOptions, TrainCommand, TrainOptions
 
@@ -142,8 +142,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
         train_set = clicked.train_set
     constant = train_set.constant_features()
     if constant:
-        more = f", and {len(constant) - 8} more" if len(constant) > 8 else ""
-        say(f"{len(constant)} of {train_set.n_features} features are constant: {', '.join(constant[:8])}{more}")
+        say(f"{len(constant)} of {train_set.n_features} features are constant: {listed(constant)}")
     valid_sets = [reader.read(path, like=train_set) for path in own.valid]
     if clicked is not None:
         pairs = zip(own.valid, valid_sets, strict=True)
@@ -159,7 +158,8 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     if own.target:
         data, rounds = plan.train_set, plan.rounds * len(recipe.members)
         trees = min(rounds + data.n_features, options.max_trees or sys.maxsize)
-        missing = [data.feature_names[i] for i in np.flatnonzero(missing_in(data.features))]
+        lacks = zip(data.feature_names, missing_in(data.features), strict=True)
+        missing = [name for name, is_missing in lacks if is_missing]
         facts = {"categorical": tuple(data.categories), "trees": trees, "missing": missing, "declared": declared}
         _check_for(own.target, names=data.feature_names, **facts)
     if on_folds and not recipe.folds and not valid_sets:
@@ -224,11 +224,11 @@ def _with_quality(options: TrainOptions, cluster: bool) -> TrainOptions:
 
 def prepared(options: Fit) -> Fit:
     """Load the objective from a Python file, parse the gain, and silence the engine."""
-    from boostrank.checking.user_file import is_objective_file, load_objective
+    from boostrank.checking.user_file import load_objective
     from boostrank.core.conventions import rule_of
 
     objective = options.objective
-    if objective is not None and ".py" in objective and is_objective_file(objective):
+    if objective is not None and objective.endswith(".py"):
         options = replace(options, objective=load_objective(objective))
     options = replace(options, metrics=tuple(metrics_of(options.metrics)))
     for name in ("objective", "gain"):

@@ -1,4 +1,4 @@
-"""Formatting and parsing of names, numbers, sizes, counts, and small HTML tables."""
+"""Formatting and parsing of names, numbers, sizes, counts, and small tables."""
 
 from __future__ import annotations
 
@@ -78,6 +78,17 @@ def size_words(size: float) -> str:
 
 _ROWS = 20
 _CHARACTERS = 200
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return one line per row, with the first column left-aligned and the others, which are numeric, right-aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    pads = [str.ljust, *[str.rjust] * len(widths)]
+    lines = []
+    for row in rows:
+        cells = [pad(text, width) for pad, text, width in zip(pads, row, widths, strict=False)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def cell(text: Any) -> str:

@@ -73,10 +73,6 @@ class Pack:
     nodes: int
     of_nodes: int
 
-    def without(self, kind: str) -> Pack:
-        others = self.kind != KINDS.index(kind)
-        return replace(self, rows=self.rows[others], kind=self.kind[others])
-
 
 def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Float64Array | None = None) -> Pack:
     """Return two rows for each split, one on each side of its threshold, and random rows of each kind.
@@ -351,7 +347,8 @@ def prove(
     resolution = None if target.resolution is None else target.resolution(forest)
     pack = parity_pack(forest, len(names), target.most_rows, resolution)
     if target.finite:
-        pack = pack.without("infinite")
+        others = pack.kind != KINDS.index("infinite")
+        pack = replace(pack, rows=pack.rows[others], kind=pack.kind[others])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the pack has unseen categories on purpose
         own = model.predict(pack.rows)
@@ -369,11 +366,12 @@ def prove(
             of_kind = pack.kind == KINDS.index(kind)
             bad = np.flatnonzero(wrong & of_kind)
             worst = bad[np.argmax(np.nan_to_num(np.abs(given[bad] - own[bad]), nan=np.inf))]
+            fix = f"{target.no_missing}: {target.remedy}; " if kind == "missing" and target.no_missing else ""
             mend = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
             raise ExportError(
                 f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of kind {kind!r} "
                 f"({_WHAT[kind]}) get different scores, e.g. {own[worst]:.9g} from the model and {given[worst]:.9g} "
-                f"from {target.proved_by}; {target.helps.get(kind, '')}"
+                f"from {target.proved_by}; {fix}"
                 f"{mend if kind in _ABSENT else 'choose another target'}"
                 + ("" if moves is None else f"; in your data, {moved_line(moves)}")
             )

@@ -103,7 +103,8 @@ class TargetSpec:
         ordered: whether the program numbers features in the order of their declaration.
         finite: whether the format has no infinite values, in which case the proof omits them.
         most_rows: maximum number of rows in the proof.
-        helps: the remedy for each kind of row (`proof.KINDS`) for which the target has no rule.
+        no_missing: how the target reads missing values, if it has none.
+        remedy: what to do about missing values, if the target has none.
         engine: the only engine whose models the target supports; empty for any engine.
         categories: whether the target supports categorical splits.
         zeros: whether the target supports zeros as missing values.
@@ -126,7 +127,8 @@ class TargetSpec:
     ordered: bool = False
     finite: bool = False
     most_rows: int = 150_000
-    helps: Mapping[str, str] = field(default_factory=dict)
+    no_missing: str = ""
+    remedy: str = "train with --fill median"
     aliases: tuple[str, ...] = ()
     engine: str = ""
     categories: bool = True
@@ -141,11 +143,6 @@ class TargetSpec:
         assert self.parse is not None
         roots, node = self.parse(body, {name: column for column, name in enumerate(feature_names)})
         return lambda rows: walk(roots, node, rows, self.rules)
-
-    @property
-    def remedy(self) -> str:
-        """What to do about missing values, if the target has none."""
-        return self.helps.get("missing", "").partition(": ")[2].removesuffix("; ")
 
     def objections(
         self,
@@ -192,12 +189,12 @@ class TargetSpec:
             words = f"the model has {trees:,} trees, more than the limit of {self.title}, {self.most_trees:,}"
             fix = f"train with --max-trees {self.most_trees}, or choose another target (onnx, c)"
             yield Objection("trees", words, fix, options=f"--max-trees {self.most_trees}")
-        if missing and "missing" in self.helps:
-            what = self.helps["missing"].partition(": ")[0]
-            yield Objection("missing", f"the data have missing values; {what}", self.remedy, options="--fill median")
+        if missing and self.no_missing:
+            words = f"the data have missing values; {self.no_missing}"
+            yield Objection("missing", words, self.remedy, options="--fill median")
         if declared and names and (fault := name_fault(declared, names, ordered=self.ordered)):
             yield Objection("names", fault, "pass the features of the model with --feature-names")
-        for feature in declared if names and "missing" not in self.helps else ():
+        for feature in declared if names and not self.no_missing else ():
             default = default_of(feature, self.unset)
             if name_of(feature) in missing and not math.isnan(default):
                 words = f"{name_of(feature)!r} has missing values in the data, but would be {default:g} in {self.title}"

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.resources import files
+from string import Template
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import MissingDependency, TrainingError
@@ -34,6 +36,10 @@ COLOURS = {"main": "#3b7fc4", "good": "#1b9e77", "bad": "#d95f02", "faint": "#8b
 """Colours that are visible on white and black, and that people with red-green colour blindness can distinguish."""
 
 CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#b38b14", "#d4587d", "#459bab", "#8b929a"]
+
+# Colours of text, titles, lines and background, as in style.css.
+_LIGHT = ("#1c2024", "#60666d", "#d9dde1", "#ffffff")
+_DARK = ("#e6e8ea", "#9ba1a8", "#363b41", "#15181b")
 
 Call = tuple[str, dict[str, Any]]
 """The name and the arguments of a vl-convert function, as JSON data."""
@@ -106,32 +112,10 @@ def converted(calls: Sequence[Call]) -> list[str]:
 
 def theme(*, dark: bool = False) -> dict[str, Any]:
     """Return the shared Vega-Lite `config`."""
-    light_colours = ("#1c2024", "#60666d", "#d9dde1", "#ffffff")
-    dark_colours = ("#e6e8ea", "#9ba1a8", "#363b41", "#15181b")
-    text, faint, line, back = dark_colours if dark else light_colours
-    lines = {"gridColor": line, "domainColor": line, "tickColor": line, "gridOpacity": 0.7}
-    plain = {"labelFontSize": 12, "titleFontSize": 12, "titleColor": faint, "titleFontWeight": "normal"}
-    symbols = {"symbolType": "circle", "symbolOpacity": 1}
-    place = {"orient": "top", "offset": 8, "labelLimit": 260, "titleLimit": 400}
-    return {
-        "background": back,
-        "padding": 2,
-        "font": "system-ui, sans-serif",
-        "aria": False,  # the element has a label; reading out thousands of marks would not help
-        "view": {"stroke": None},
-        "axis": plain | lines | {"labelColor": faint, "labelLimit": 190},
-        # Vega's default is one tick every 40 pixels.
-        "axisXQuantitative": {"tickCount": {"expr": "clamp(ceil(width / 80), 3, 12)"}},
-        "axisBand": {"grid": False, "domain": False, "ticks": False, "labelPadding": 6},
-        "legend": plain | symbols | place | {"labelColor": text},
-        "mark": {"color": COLOURS["main"]},
-        "line": {"strokeWidth": 2},
-        "point": {"filled": True, "size": 36, "opacity": 0.9},
-        "circle": {"opacity": 0.75},
-        "rule": {"color": faint},
-        "text": {"color": text, "fontSize": 12},
-        "range": {"category": CATEGORY},
-    }
+    names, which = ("text", "faint", "line", "back"), _DARK if dark else _LIGHT
+    colours = COLOURS | dict(zip(names, which, strict=True))
+    text = files("boostrank.reporting").joinpath("templates", "theme.json").read_text("utf-8")
+    return {**json.loads(Template(text).substitute(colours)), "range": {"category": CATEGORY}}
 
 
 SHARE = ".3~p"
@@ -232,8 +216,8 @@ def lines(
     Args:
         how: options for the vertical axis, `color` (the channel that separates lines) and `dots` (the point size).
     """
-    dots, channels = how.pop("dots", 18), {"color": how.pop("color")} if "color" in how else {}
-    base = alt.Chart(frame).encode(x=x, tooltip=tooltips(*tips), **channels)
+    dots, color = how.pop("dots", 18), how.pop("color", alt.Undefined)
+    base = alt.Chart(frame).encode(x=x, tooltip=tooltips(*tips), color=color)
     line = base.mark_line(point=alt.OverlayMarkDef(size=dots) if dots else False)
     line = line.encode(y=alt.Y(f"{y}:Q", **how))
     if band:
@@ -244,11 +228,11 @@ def lines(
 
 def histogram(frame: pd.DataFrame, x: str, count: str, format: str, *, height: int = 220, **how: Any) -> Any:
     """Draw bars with the height `count` from `begin` to `end`, with an optional channel `color` and axis options."""
-    channels = {"color": how.pop("color")} if "color" in how else {}
+    color = how.pop("color", alt.Undefined)
     bars = alt.Chart(frame).mark_bar(binSpacing=1)
     tips = tooltips(f"begin:Q {format} from", f"end:Q {format} to", f"{count}:Q ,d")
     y = alt.Y(f"{count}:Q", title=count, axis=alt.Axis(tickMinStep=1))
-    drawn = bars.encode(x=alt.X("begin:Q", title=x, bin="binned", **how), x2="end:Q", y=y, tooltip=tips, **channels)
+    drawn = bars.encode(x=alt.X("begin:Q", title=x, bin="binned", **how), x2="end:Q", y=y, tooltip=tips, color=color)
     return drawn.properties(height=height)
 
 

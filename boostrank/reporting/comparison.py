@@ -33,7 +33,7 @@ from boostrank.reporting.rank_changes import (
     explain,
     rank_changes_in,
 )
-from boostrank.reporting.result import Result, columns_of, pandas, plain
+from boostrank.reporting.result import Result, columns_of, pandas, plain, result_class
 from boostrank.reporting.section import Context, page_of
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
 
@@ -199,7 +199,7 @@ class ConditionOutcome:
     where: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result_class
 class Comparison(Result):
     """Result of `compare`.
 

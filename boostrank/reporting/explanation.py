@@ -33,7 +33,7 @@ from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.charts import COLOURS, Chart, alt, need_report_extra, tooltips
 from boostrank.reporting.documents import find_document, find_query, shown_name, shown_value
 from boostrank.reporting.html import Cell
-from boostrank.reporting.result import Result, columns_of, pandas
+from boostrank.reporting.result import Result, columns_of, pandas, result_class
 from boostrank.reporting.scoring import Engine, Progress, silent
 from boostrank.reporting.section import page_of
 
@@ -87,7 +87,7 @@ class Document:
     label: float
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result_class
 class Why(Result):
     """Result of `why`. Arrays have one entry per feature that the trees use.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import is_dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, is_dataclass
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
-from boostrank.core.text import small_table
+from boostrank.core.text import aligned, small_table
 from boostrank.records import jsonable
 
 # The page's script applies the same rule. Numbers, such as negative ids, are not formulas.
@@ -77,6 +77,15 @@ def rows_of(columns: Columns) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
 
 
+Subclass = TypeVar("Subclass")
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
+def result_class(kind: type[Subclass]) -> type[Subclass]:
+    """Turn a subclass of `Result` into a frozen dataclass."""
+    return dataclass(frozen=True, eq=False, repr=False)(kind)
+
+
 class Result:
     """Base class for results.
 
@@ -131,12 +140,8 @@ class Result:
     def __repr__(self) -> str:
         """Return the first rows of the first table."""
         found, rows = self._shown()
-        lines = [found, *rows[:_SHOWN]]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         rest = [f"... {len(rows) - _SHOWN:,} more rows"] if len(rows) > _SHOWN else []
-        return "\n".join(
-            [f"<{type(self).__name__}>", *("  ".join(map(str.rjust, line, widths)) for line in lines), *rest]
-        )
+        return "\n".join([f"<{type(self).__name__}>", *aligned([found, *rows[:_SHOWN]]), *rest])
 
     def _repr_html_(self) -> str:
         found, rows = self._shown()

@@ -154,6 +154,13 @@ def contributions_by_query(
         progress("contributions", int(index.ptr[last]), rows.size)
 
 
+def within_queries(values: Float64Array, sizes: Int64Array) -> Float64Array:
+    """Subtract the mean of each query from values, float64[n] or float64[n, m]. `sizes` counts documents by query."""
+    sizes = sizes[sizes > 0]
+    means = np.add.reduceat(values, np.cumsum(sizes) - sizes).T / sizes
+    return np.asarray(values - np.repeat(means.T, sizes, axis=0))
+
+
 def start_alone(forest: Forest) -> Forest:
     """Return a ranker that consists of the linear start without the trees."""
     return replace(forest, roots=forest.roots[:0], tree=np.zeros_like(forest.tree))

@@ -282,16 +282,11 @@ def page_of(template: str, title: str, sections: Mapping[str, tuple[str, str]], 
     return page(title, made, heading=part("heading"), summary=part("summary"), drawn=drawn)
 
 
-def is_page(path: str | PathLike[str]) -> bool:
-    """Return whether a page was written by boostrank."""
-    with open(path, "rb") as file:
-        return f'content="{_GENERATOR}"'.encode() in file.read(_HEAD)
-
-
 def page_beside(model: str) -> str:
     """Return the path `model-report.html` for `model.txt`, unless another kind of file exists there."""
     path = Path(model).with_name(f"{Path(model).stem}-report.html")
-    if path.exists() and not is_page(path):
+    mark = f'content="{_GENERATOR}"'.encode()
+    if path.exists() and mark not in path.read_bytes()[:_HEAD]:
         raise InputError(f"{path}: the file exists and is not a report of boostrank; choose another file with -o")
     return str(path)
 

@@ -22,7 +22,7 @@ from boostrank.data.synthetic import make_ranking_data
 from boostrank.data.text.writer import write_libsvm
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting import Report, report, sections
-from boostrank.reporting.sections import SECTIONS, section_names
+from boostrank.reporting.sections import SECTIONS
 
 QUICK = ("verdict", "learning", "queries")
 
@@ -113,7 +113,7 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
 def test_frames_tables_and_sections_have_their_names(found: Report) -> None:
     names = ["verdict", "ranking", "importance", "shapes", "learning", "queries"]
     assert [section.name for section in found.sections] == names
-    assert sorted([*names, "calibration", "clicks"]) == section_names() == SECTIONS.names()
+    assert sorted([*names, "calibration", "clicks"]) == SECTIONS.modules() == SECTIONS.names()
     assert {"verdict", "depth", "grades", "importance", "prefixes", "queries", "parts"} <= set(found.frames)
     assert {"metrics", "worst", "prefixes"} <= {part.name for one in found.sections for part in one.drawn}
     assert found.to_dict()["missing"] == {}

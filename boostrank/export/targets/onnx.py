@@ -31,6 +31,7 @@ _TOGETHER = 1024  # rows scored together; each takes 17 bytes per set of categor
 def _write(model: ServedModel) -> bytes:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
+    from onnx.helper import make_node
 
     forest = model.trees.forest
     if not forest.roots.size:
@@ -41,36 +42,36 @@ def _write(model: ServedModel) -> bytes:
         constants.append(numpy_helper.from_array(values, name))
         return name
 
-    steps = [helper.make_node("Cast", [_INPUT], ["values"], to=TensorProto.DOUBLE)]
+    steps = [make_node("Cast", [_INPUT], ["values"], to=TensorProto.DOUBLE)]
     columns, tables, forest = _tables(forest, len(model.feature_names))
     if columns.size:
         # A code selects a row of the table of directions. Two more rows hold other codes and NaN.
         end = np.array([len(table) - 2.0 for table in tables])
         least = 0.0 if np.any(model.trees.forest.kind & LISTED_RIGHT) else np.nextafter(-1.0, 0.0)
         steps += [
-            helper.make_node("Gather", ["values", constant("columns", columns)], ["codes"], axis=1),
-            helper.make_node("GreaterOrEqual", ["codes", constant("least", np.array(least))], ["not_below"]),
-            helper.make_node("Less", ["codes", constant("end", end)], ["not_above"]),
-            helper.make_node("And", ["not_below", "not_above"], ["known"]),
-            helper.make_node("IsNaN", ["codes"], ["missing"]),
-            helper.make_node("Where", ["missing", constant("none", end + 1.0), "end"], ["unknown"]),
-            helper.make_node("Where", ["known", "codes", "unknown"], ["rows"]),
-            helper.make_node("Cast", ["rows"], ["numbers"], to=TensorProto.INT64),
+            make_node("Gather", ["values", constant("columns", columns)], ["codes"], axis=1),
+            make_node("GreaterOrEqual", ["codes", constant("least", np.array(least))], ["not_below"]),
+            make_node("Less", ["codes", constant("end", end)], ["not_above"]),
+            make_node("And", ["not_below", "not_above"], ["known"]),
+            make_node("IsNaN", ["codes"], ["missing"]),
+            make_node("Where", ["missing", constant("none", end + 1.0), "end"], ["unknown"]),
+            make_node("Where", ["known", "codes", "unknown"], ["rows"]),
+            make_node("Cast", ["rows"], ["numbers"], to=TensorProto.INT64),
         ]
         for i, table in enumerate(tables):
             steps += [
-                helper.make_node("Gather", ["numbers", constant(f"at{i}", np.array(i))], [f"number{i}"], axis=1),
-                helper.make_node("Gather", [constant(f"table{i}", table), f"number{i}"], [f"side{i}"], axis=0),
+                make_node("Gather", ["numbers", constant(f"at{i}", np.array(i))], [f"number{i}"], axis=1),
+                make_node("Gather", [constant(f"table{i}", table), f"number{i}"], [f"side{i}"], axis=0),
             ]
         sides = [f"side{i}" for i in range(columns.size)]
         steps += [
-            helper.make_node("Concat", sides, ["sides"], axis=1),
-            helper.make_node("Cast", ["sides"], ["splits"], to=TensorProto.DOUBLE),
-            helper.make_node("Concat", ["values", "splits"], ["all"], axis=1),
+            make_node("Concat", sides, ["sides"], axis=1),
+            make_node("Cast", ["sides"], ["splits"], to=TensorProto.DOUBLE),
+            make_node("Concat", ["values", "splits"], ["all"], axis=1),
         ]
     given = "all" if columns.size else "values"
     ensemble = _ensemble(forest, model.trees.base)
-    steps.append(helper.make_node("TreeEnsembleRegressor", [given], [_OUTPUT], domain="ai.onnx.ml", **ensemble))
+    steps.append(make_node("TreeEnsembleRegressor", [given], [_OUTPUT], domain="ai.onnx.ml", **ensemble))
     graph = helper.make_graph(
         steps,
         model.name,

@@ -100,7 +100,9 @@ def write_ranklib(model: ServedModel) -> bytes:
     return created_model(model, "model/ranklib", text)
 
 
-def parse_dump(trees: Sequence[Any], columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
+def parse_dump(body: str | bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
+    """Return the roots and the node parser of trees in the format of XGBoost's dump."""
+
     def parsed(node: dict[str, Any]) -> Split | float:
         if "leaf" in node:
             return float(node["leaf"])
@@ -109,7 +111,7 @@ def parse_dump(trees: Sequence[Any], columns: Mapping[str, int]) -> tuple[Sequen
         condition = float(node["split_condition"])
         return Split(columns[node["split"]], condition, to_yes, below[node["yes"]], below[node["no"]])
 
-    return trees, parsed
+    return json.loads(body), parsed
 
 
 def _definition(body: bytes) -> str:
@@ -117,7 +119,7 @@ def _definition(body: bytes) -> str:
 
 
 def _parse_dump(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
-    return parse_dump(json.loads(_definition(body)), columns)
+    return parse_dump(_definition(body), columns)
 
 
 def _parse_ranklib(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
@@ -156,7 +158,8 @@ ELASTICSEARCH_RANKLIB = replace(
         "features: a feature set with all the model's features, in the model's order: POST _ltr/_featureset/SET",
         *_HOW[1:],
     ),
-    helps={"missing": "RankLib reads missing values as 0: train with --fill median, or choose no -ranklib target; "},
+    no_missing="RankLib reads missing values as 0",
+    remedy="train with --fill median, or choose no -ranklib target",
     aliases=("es-ranklib",),
     unset=0.0,
     default='"missing": {value} in the field_value_factor of its query',
@@ -179,7 +182,7 @@ SPECS = (
         title="OpenSearch 2.0 to 3.1",
         rules=replace(SINGLE, strict=True, missing=0.0),
         proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 2.19",
-        helps={"missing": "OpenSearch before 3.2 reads missing values as 0: train with --fill median; "},
+        no_missing="OpenSearch before 3.2 reads missing values as 0",
         unset=0.0,
         default='"missing": {value} in the field_value_factor of its query',
     ),

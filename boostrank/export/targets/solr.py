@@ -137,6 +137,6 @@ SPECS = (
             "features: in the feature store under the names in {path}; missing values are 0 or their defaultValue",
             *SOLR.how[1:],
         ),
-        helps={"missing": "Solr before 9.2 reads missing values as 0: train with --fill median; "},
+        no_missing="Solr before 9.2 reads missing values as 0",
     ),
 )

@@ -50,10 +50,6 @@ def _write(model: ServedModel) -> bytes:
     return (json.dumps(dump(model, exact_text=True), indent=0) + "\n").encode()
 
 
-def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
-    return parse_dump(json.loads(body), columns)
-
-
 def _write_lightgbm(model: ServedModel) -> bytes:
     """Write LightGBM's dump in float32 numbers, with the next larger thresholds, because Vespa compares with `<`."""
     forest = model.trees.forest
@@ -116,7 +112,7 @@ VESPA = TargetSpec(
     name="vespa",
     title="Vespa 8, as XGBoost's JSON",
     write=_write,
-    parse=_parse,
+    parse=parse_dump,
     rules=Rules(strict=True, leaves=np.float32, equal_categories=True),
     proved_by="reading the file by the rules of Vespa's XGBoostParser",
     how=(

@@ -10,8 +10,3 @@ SECTIONS: Registry[Any] = Registry(__name__, "section")
 
 METRICS = ("ndcg@1,3,5,10", "map", "mrr")
 """The default metrics in a report."""
-
-
-def section_names() -> list[str]:
-    """Return the names of all sections without importing their modules, as `--help` needs them."""
-    return SECTIONS.modules()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,14 +9,14 @@ import numpy as np
 from boostrank.model.calibration import Reliability, reliability
 from boostrank.model.ranking_model import calibrated_scores
 from boostrank.reporting.charts import Chart, alt, tooltips
-from boostrank.reporting.result import Result
+from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import segmentations
 
 _COLUMNS = ("documents", "predicted", "observed", "low", "high")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result_class
 class Calibration(Result):
     """Result of `calibration`.
 
@@ -65,8 +64,12 @@ def _parts(found: Calibration) -> dict[str, Any]:
     return {"chart": Chart("calibration-reliability", frame, drawn.properties(height=300))}
 
 
-def _applies(c: Context) -> bool:
-    return c.model.info.calibration is not None
-
-
-SPEC = Section("calibration", "Calibration", calibration, _parts, place=55, after=("learning",), applies=_applies)
+SPEC = Section(
+    "calibration",
+    "Calibration",
+    calibration,
+    _parts,
+    place=55,
+    after=("learning",),
+    applies=lambda c: c.model.info.calibration is not None,
+)

@@ -18,7 +18,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.charts import Chart, alt, lines, whole
 from boostrank.reporting.html import look_of
-from boostrank.reporting.result import Columns, Result, pandas
+from boostrank.reporting.result import Columns, Result, pandas, result_class
 from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
 
@@ -47,7 +47,7 @@ class Against:
         return "" if self.gate is None else look_of(self.gate.difference.low, self.gate.difference.high) or "unclear"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result_class
 class ClickData(Result):
     """Result of `click_data`.
 

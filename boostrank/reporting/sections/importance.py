@@ -35,8 +35,8 @@ from boostrank.reporting.permutation import (
     rank_correlation,
     within_query_ranks,
 )
-from boostrank.reporting.result import Columns, Result
-from boostrank.reporting.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of
+from boostrank.reporting.result import Columns, Result, result_class
+from boostrank.reporting.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of, within_queries
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
 
@@ -95,7 +95,7 @@ class Effect:
     correlation: float = math.nan
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result_class
 class Importance(Result):
     """Result of `importance`. Arrays have one entry per feature, in model order.
 
@@ -371,9 +371,8 @@ def _shap(
     try:
         for queries, rows, parts in contributions_by_query(model, data, chosen, threads, say):
             sizes = data.queries.sizes[chosen[queries]]
-            starts = np.cumsum(sizes) - sizes
-            parts = parts - np.repeat(np.add.reduceat(parts, starts) / sizes[:, None], sizes, axis=0)
-            of_query[queries] = np.add.reduceat(np.abs(parts), starts) / sizes[:, None]
+            sums = np.add.reduceat(np.abs(within_queries(parts, sizes)), np.cumsum(sizes) - sizes)
+            of_query[queries] = sums / sizes[:, None]
             explained += rows.size
     except ModelError:
         return nothing

@@ -5,7 +5,7 @@ Each tree adds to the scores of the trees before it, so one pass over the trees 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter
@@ -23,7 +23,7 @@ from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.metric import BoundMetrics
 from boostrank.reporting.charts import Chart, alt, lines, stretched, whole
-from boostrank.reporting.result import Columns, Result, pandas
+from boostrank.reporting.result import Columns, Result, pandas, result_class
 from boostrank.reporting.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import amount_with_interval, means_over_queries
@@ -32,11 +32,9 @@ from boostrank.reporting.segments import amount_with_interval, means_over_querie
 _POINTS = 40
 # Limit on trees times documents, about half a minute on two cores.
 _WALKS = 450_000_000
-# Limit on points per line of the history.
-_MOST_POINTS = 400
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result_class
 class Learning(Result):
     """Result of `learning`.
 
@@ -242,8 +240,6 @@ def _history(found: Learning) -> Chart:
     metrics = frame["metric"].unique().tolist()
     shown = found.metric if found.metric in metrics else metrics[0]
     rows = frame[frame["metric"] == shown]
-    step = max(1, -(-int(rows["rounds"].nunique()) // _MOST_POINTS))
-    rows = rows[(rows["rounds"] % step == 0) | rows["rounds"].isin([rows["rounds"].max(), found.best_rounds])]
     colour = alt.Color("dataset:N", title=None)
     how = {"title": shown, "scale": alt.Scale(zero=False), "color": colour, "dots": 0}
     best = alt.Chart(pandas().DataFrame({"rounds": [found.best_rounds]}))

@@ -18,7 +18,7 @@ from boostrank.metric import Metric, is_built_in
 from boostrank.reporting.charts import Chart, alt, histogram, ranges, tooltips
 from boostrank.reporting.documents import shown_name
 from boostrank.reporting.html import block
-from boostrank.reporting.result import Columns, Result, joined, pandas
+from boostrank.reporting.result import Columns, Result, joined, pandas, result_class
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import (
     FEWEST_FOR_INTERVAL,
@@ -56,7 +56,7 @@ class WorstQuery:
     documents: Columns
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result_class
 class QueryValues(Result):
     """Result of `query_values`.
 

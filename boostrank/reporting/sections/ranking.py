@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from boostrank.core.errors import DataError
 from boostrank.reporting.charts import Chart, alt, lines, ranges, tooltips, whole
-from boostrank.reporting.result import Columns, Result, joined
-from boostrank.reporting.scoring import START
+from boostrank.reporting.result import Columns, Result, joined, result_class
+from boostrank.reporting.scoring import START, within_queries
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.sections.verdict import MODEL, RANDOM
 from boostrank.reporting.segments import means_over_queries
@@ -21,7 +21,7 @@ _DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
 _MOST_GRADES = 12
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result_class
 class Ranking(Result):
     """Result of `ranking`.
 
@@ -71,7 +71,7 @@ def _by_grade(c: Context) -> Columns:
     grades, counts = np.unique(labels[compared], return_counts=True)
     if not 0 < grades.size <= _MOST_GRADES:
         return {}
-    centred = c.scores - (np.bincount(owner, c.scores, sizes.size) / np.maximum(sizes, 1))[owner]
+    centred = within_queries(c.scores, sizes)
     quantiles = np.array([np.quantile(centred[compared & (labels == g)], (0.05, 0.5, 0.95)) for g in grades])
     return {"grade": grades, "documents": counts} | dict(zip(("low", "median", "high"), quantiles.T, strict=True))
 

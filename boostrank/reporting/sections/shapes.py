@@ -23,7 +23,7 @@ from boostrank.core.errors import DataError, ModelError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.reporting.charts import COLOURS, Chart, alt, stretched, tooltips
-from boostrank.reporting.result import Columns, Result, columns_of, joined, pandas
+from boostrank.reporting.result import Columns, Result, columns_of, joined, pandas, result_class
 from boostrank.reporting.scoring import (
     DocumentProgress,
     Scorer,
@@ -32,6 +32,7 @@ from boostrank.reporting.scoring import (
     over_blocks,
     units_of,
     walker_of,
+    within_queries,
 )
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.sections.importance import Importance
@@ -102,7 +103,7 @@ class AleCurve:
         return (float(self.edges[0]), float(self.edges[-1])) if self.edges.size else (float("nan"), float("nan"))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result_class
 class Shapes(Result):
     """Result of `shapes`.
 
@@ -231,10 +232,7 @@ def _dependence(
         notes.append(str(error))
         return {}, 0
     values, parts = (np.concatenate(one).astype(np.float64) for one in zip(*found, strict=True))
-    sizes = data.queries.sizes[queries]
-    owner = np.repeat(np.arange(sizes.size), sizes)
-    for column in parts.T:
-        column -= (np.bincount(owner, column, sizes.size) / np.maximum(sizes, 1))[owner]
+    parts = within_queries(parts, data.queries.sizes[queries])
     kept = np.sort(np.random.default_rng(c.seed).permutation(len(values))[:points])
     columns_ = {"feature": np.repeat(chosen, kept.size), "document": np.tile(np.arange(kept.size), len(chosen))}
     return columns_ | {"value": values[kept].T.ravel(), "part": parts[kept].T.ravel()}, len(values)

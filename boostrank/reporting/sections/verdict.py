@@ -22,8 +22,8 @@ from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metric import BoundMetrics, Metric, is_built_in
 from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, tooltips
 from boostrank.reporting.conventions import TieReport, tied_documents
-from boostrank.reporting.result import Result, columns_of, pandas
-from boostrank.reporting.scoring import START, over_blocks
+from boostrank.reporting.result import Result, columns_of, pandas, result_class
+from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, NEGLIGIBLE, TIE, amount_with_interval, means_over_queries
 
@@ -69,7 +69,7 @@ class Ranking:
     standings: Mapping[str, Standing]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@result_class
 class Verdict(Result):
     """Result of `verdict`.
 
@@ -280,8 +280,8 @@ def single_feature(c: Context) -> SingleFeature | None:
             return None
         choices.append(chosen)
     # Rank each half by the other half's choice.
-    rows = DenseRows(data, np.array([column for column, _ in choices], dtype=np.int64))
-    values = np.concatenate(over_blocks(lambda _, documents: rows[documents], rows, c.workers))
+    columns = np.array([column for column, _ in choices], dtype=np.int64)
+    values = DenseRows(data, columns)[: data.n_documents]
     first, second = (_as_scores(values[:, i], sign) for i, (_, sign) in enumerate(choices))
     in_second = np.zeros(count, dtype=bool)
     in_second[halves[1]] = True
