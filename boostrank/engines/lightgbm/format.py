@@ -187,7 +187,6 @@ class LightGBMFormat(ModelFormat):
         for tree, leaves in zip(model.trees[model.start_trees :], values, strict=True):
             fields = {**tree.fields, b"leaf_value": b" ".join(b"%.17g" % leaf for leaf in leaves.tolist())}
             grown.append(replace(tree, fields=fields))
-        start = _start_of(model) if start is None else start
         return _with_trees(model, start, grown)
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
@@ -283,9 +282,11 @@ def _start_of(model: LightGBMText) -> dict[int, Curve]:
     return read_start(model.trees[: model.start_trees])
 
 
-def _with_trees(model: LightGBMText, start: Mapping[int, Curve], grown: Sequence[Tree]) -> bytes:
-    """Return the file with another linear start and other grown trees, which get new numbers."""
-    texts = [tree.encode() for tree in write_start(start)]
+def _with_trees(model: LightGBMText, start: Mapping[int, Curve] | None, grown: Sequence[Tree]) -> bytes:
+    """Return the file with other grown trees, and with another linear start unless that is None."""
+    texts = [tree.to_bytes() for tree in model.trees[: model.start_trees]]
+    if start is not None:
+        texts = [tree.encode() for tree in write_start(start)]
     texts += [replace(tree, number=number).to_bytes() for number, tree in enumerate(grown, len(texts))]
     return joined(model.head, texts, model.tail)
 
