@@ -20,6 +20,7 @@ import numpy as np
 from boostrank.core.errors import MissingDependency, ParameterError, TrainingWarning, warn_user
 from boostrank.core.files import write_all
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
+from boostrank.fit.callbacks import find_result
 from boostrank.fit.params import OBJECTIVE_NAMES, ROUNDS_NAMES, SEED_NAMES, default_objective
 from boostrank.fit.run import describe_data, package_versions
 from boostrank.metric import BoundMetrics, Conventions, Metric
@@ -251,21 +252,16 @@ class OptunaPruning(_Callback):
         self._trial, self._metric, self._dataset = trial, metric, dataset
 
     def __call__(self, env: Any) -> None:
-        results = env.evaluation_result_list or []
-        in_sets = (r for r in results if (r[0] == self._dataset if self._dataset else r[0] != "training"))
-        found = next((r for r in in_sets if self._metric in (None, r[1])), None)
-        if found is None:
-            wanted = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
-            seen = ", ".join(f"{r[0]}'s {r[1]}" for r in results) or "nothing"
-            raise ParameterError(f"pruning needs {wanted}; evaluated here: {seen}")
+        result = find_result(env, self._metric, self._dataset, ("training",), "pruning")
+        _, metric, value, higher_is_better = result[:4]
         study = getattr(self._trial, "study", None)
-        if study is not None and (study.direction == self._maximize) != bool(found[3]):
+        if study is not None and (study.direction == self._maximize) != bool(higher_is_better):
+            comparative, direction = ("higher", "maximize") if higher_is_better else ("lower", "minimize")
             raise ParameterError(
-                f"for {found[1]}, {'higher' if found[3] else 'lower'} is better; use "
-                f"optuna.create_study(direction={'maximize' if found[3] else 'minimize'!r})"
+                f"for {metric}, {comparative} is better; use optuna.create_study(direction={direction!r})"
             )
         step = env.iteration + 1
-        self._trial.report(float(found[2]), step)
+        self._trial.report(float(value), step)
         if self._trial.should_prune():
             raise self._pruned(f"pruned after round {step}")
 

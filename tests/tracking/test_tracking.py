@@ -129,7 +129,7 @@ def test_a_trial_that_falls_behind_is_pruned(backend: str) -> None:
     wrong = optuna.create_study(direction="minimize").ask()
     with pytest.raises(ParameterError, match="direction='maximize'"):
         trained(OptunaPruning(wrong))
-    with pytest.raises(ParameterError, match="ndcg@7 on a validation set; evaluated here: training's ndcg@5"):
+    with pytest.raises(ParameterError, match=r"ndcg@7 on a validation set, .* training's ndcg@5"):
         trained(OptunaPruning(study.ask(), "ndcg@7"))
 
 
