@@ -12,6 +12,18 @@ if TYPE_CHECKING:
     from boostrank.fit.checkpoint import Checkpoint
 
 
+def find_result(env: Any, metric: str | None, dataset: str | None, ignore: Sequence[str], purpose: str) -> Any:
+    """Return a metric's result on a data set, by default the first that is not in `ignore`."""
+    results = env.evaluation_result_list or []
+    for result in results:
+        considered = result[0] == dataset if dataset else result[0] not in ignore
+        if considered and metric in (None, result[1]):
+            return result
+    watched = f"{metric or 'a metric'} on {dataset or 'a validation set'}"
+    seen = ", ".join(f"{result[0]}'s {result[1]}" for result in results) or "nothing"
+    raise ParameterError(f"{purpose} needs {watched}, but the evaluation returned {seen}")
+
+
 class EarlyStopping:
     """A callback that stops when a metric on a data set has not improved for a while, and keeps the best round.
 
@@ -45,15 +57,7 @@ class EarlyStopping:
         self._best = 0.0
 
     def __call__(self, env: Any) -> None:
-        results = env.evaluation_result_list or []
-        for result in results:
-            trained_on = self._dataset is None and result[0] in self._ignore
-            if not trained_on and self._dataset in (None, result[0]) and self._metric in (None, result[1]):
-                break
-        else:
-            wanted = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
-            seen = ", ".join(f"{r[0]}'s {r[1]}" for r in results) or "nothing"
-            raise ParameterError(f"early stopping needs {wanted}, but the evaluation returned {seen}")
+        result = find_result(env, self._metric, self._dataset, self._ignore, "early stopping")
         value = result[2] if result[3] else -result[2]
         if env.iteration == env.begin_iteration:  # a new training, such as the next fold
             self.best_iteration = None

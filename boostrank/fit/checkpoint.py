@@ -267,23 +267,24 @@ def _is_checkpoint(path: str) -> bool:
 def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
     """Read a checkpoint file and return its state, the training's identity, and the number of rounds."""
     data = read_file(Path(path))
-    first, _, rest = data[:200].partition(b"\n")
-    if not re.fullmatch(rb"%s\d{1,9}" % _MAGIC, first):
-        raise ModelError(f"{path}: the file is not a checkpoint of boostrank, or its first bytes are damaged")
-    if int(first[len(_MAGIC) :]) > _VERSION:
-        raise ModelError(f"{path}: a newer boostrank wrote this checkpoint, and only it can resume from it")
-    start = len(first) + 1 + _DIGITS + 1
-    if hashlib.sha256(memoryview(data)[start:]).hexdigest().encode() + b"\n" != rest[: _DIGITS + 1]:
-        raise ModelError(f"{path}: the file is truncated or damaged, as its checksum does not match")
     try:
-        return _parse(data, start)
+        return _parse(data)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     except ValueError as error:
         raise ModelError(f"{path}: boostrank did not write this file: {error}") from None
 
 
-def _parse(data: bytes, start: int) -> tuple[Resumed, dict[str, Any], int]:
+def _parse(data: bytes) -> tuple[Resumed, dict[str, Any], int]:
+    first, _, rest = data[:200].partition(b"\n")
+    if not re.fullmatch(rb"%s\d{1,9}" % _MAGIC, first):
+        raise ModelError("the file is not a checkpoint of boostrank, or its first bytes are damaged")
+    if int(first[len(_MAGIC) :]) > _VERSION:
+        raise ModelError("a newer boostrank wrote this checkpoint, and only it can resume from it")
+    start = len(first) + 1 + _DIGITS + 1
+    if hashlib.sha256(memoryview(data)[start:]).hexdigest().encode() + b"\n" != rest[: _DIGITS + 1]:
+        raise ModelError("the file is truncated or damaged, as its checksum does not match")
+    # The header is followed by the model, the metrics and the scores.
     line_end = data.index(b"\n", start)
     header = as_record(CheckpointHeader, from_json(data[start:line_end]))
     begin, rounds, named = header.begin, header.rounds, header.metrics

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -188,6 +188,13 @@ class Plan(Draft):
     def within(self) -> WithinQuery | None:
         """The requested columns within queries, or None if there are none or `earlier` determines them."""
         return WithinQuery.given(self.options.within_query, self.options.of)
+
+    def converted(self, convert: Callable[[RankingDataset], RankingDataset]) -> Self:
+        """Return a plan with converted data sets. Validation sets first get the features in order."""
+        data = self.train_set
+        train_set = convert(data)
+        valid = [(name, train_set if rows is data else convert(rows.like(data))) for name, rows in self.valid]
+        return replace(self, train_set=train_set, valid=tuple(valid))
 
     @property
     def others(self) -> tuple[RankingDataset, ...]:

@@ -112,17 +112,15 @@ def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int |
     parts = list(_parts_of(ranker, engine))
     parsed = engine.format.parse(ranker.to_bytes())
     values = engine.format.leaf_values(parsed)
-    if sum(part.rounds for part in parts) != len(values):
-        raise ModelError(
-            f"the record counts {sum(part.rounds for part in parts)} trees, but the file has {len(values)}"
-        )
+    counted = sum(part.rounds for part in parts)
+    if counted != len(values):
+        raise ModelError(f"the record counts {counted} trees, but the file has {len(values)}")
     if ranker.info.gain is not None and data.gain != ranker.info.gain:
         raise DataError(f"the model learnt the gain {ranker.info.gain!r}: read the data with it (--gain)")
     # What is left of the scores without the grown trees is the linear start, which the parts that began with it share.
-    leaves = _find_leaves(ranker, ranker._features(data, threads), len(values), threads)
-    start = ranker._booster.predict(
-        ranker._features(data, threads), Wanted(rounds=ranker.best_iteration, threads=threads)
-    )
+    features = ranker._features(data, threads)
+    leaves = _find_leaves(ranker, features, len(values), threads)
+    start = ranker._booster.predict(features, Wanted(rounds=ranker.best_iteration, threads=threads))
     for leaf, old in zip(leaves, values, strict=True):
         start -= old[leaf]
     begun = sum(part.weight for part in parts if part.starts) or 1.0

@@ -102,7 +102,7 @@ def run(plan: Plan) -> RankingModel:
         if plan.fill:
             values = array_of(plan.fill, plan.train_set.feature_names)
             booster = engine.load(engine.format.filled(booster.to_bytes(), values))
-        broken = constraints.broken(engine, booster, given.engine, booster.feature_names)
+        broken = constraints.broken(engine, booster, given.engine)
         if broken:
             warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
         return RankingModel(booster, best_rounds=best, info=info, evals_result=history.values, summary=summary)
@@ -181,13 +181,11 @@ def prepare_training(plan: Plan) -> PreparedTraining:
     params.setdefault("num_threads", plan.threads)
     booster = _booster_to_continue(plan)
     within = _columns_within(plan, booster, params)
-    valid = tuple((name, one if one is data else one.like(data)) for name, one in plan.valid)
-    train_set = data
+    completed = plan.converted(lambda rows: rows)
     if within is not None:
         params = engine.params.of_columns(params, names, followed=within.sources)
-        train_set = within.dataset(data, plan.threads)
-        valid = tuple((n, train_set if one is data else within.dataset(one, plan.threads)) for n, one in valid)
-    given = replace(plan.settings, engine=params)
+        completed = completed.converted(lambda rows: within.dataset(rows, plan.threads))
+    train_set, given = completed.train_set, replace(plan.settings, engine=params)
     begin = None
     if booster is None:
         begin = start_of(
@@ -208,7 +206,7 @@ def prepare_training(plan: Plan) -> PreparedTraining:
         auto = plan.options.start == AUTO_START and is_auto(plan.params, engine.name)
         if auto and engine.starts_linear and not booster.start_trees:
             warn_user("the model to continue has no linear start, and start='auto' does not add one", DataWarning)
-        broken = constraints.broken(engine, booster, params, booster.feature_names)
+        broken = constraints.broken(engine, booster, params)
         if broken:
             raise ParameterError(f"init_model contradicts these parameters: {broken}")
     before = 0 if booster is None else booster.rounds
@@ -217,7 +215,7 @@ def prepare_training(plan: Plan) -> PreparedTraining:
         objective = objective.over(before + given.rounds)
     if objective is not None and plan.peers.rank:
         objective = _reseeded(objective, plan.peers.rank * _SEEDS_APART)
-    return PreparedTraining(given, train_set, valid, within, begin, booster, before, objective)
+    return PreparedTraining(given, train_set, completed.valid, within, begin, booster, before, objective)
 
 
 def _reseeded(objective: TrainingObjective, shift: int) -> TrainingObjective:

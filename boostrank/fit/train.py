@@ -260,9 +260,7 @@ def _filled(plan: Plan) -> Plan:
     fill = dict(before or {}) if asked is None else fills_of(asked, data)
     if before and before != fill:
         raise ParameterError("init_model has other fill values, which cannot change: remove fill")
-    train_set = filled(data, fill)
-    valid = tuple((n, train_set if one is data else filled(one.like(data), fill)) for n, one in plan.valid)
-    return replace(plan, train_set=train_set, valid=valid, fill=fill)
+    return replace(plan.converted(lambda rows: filled(rows, fill)), fill=fill)
 
 
 def _earlier(given: Any, names: tuple[str, ...]) -> RankingModel | None:
@@ -389,15 +387,8 @@ def used_columns(plan: Plan) -> Int64Array | None:
 
 
 def _narrowed(plan: Plan, columns: Int64Array) -> Plan:
-    wide, names = plan.train_set, tuple(plan.train_set.feature_names[i] for i in columns.tolist())
-
-    def of(data: RankingDataset) -> RankingDataset:
-        features = (data if data is wide else data.like(wide)).features
-        return replace(data, features=features[:, columns], feature_names=names)
-
-    train = of(wide)
-    valid = tuple((name, train if one is wide else of(one)) for name, one in plan.valid)
-    return replace(plan, train_set=train, valid=valid)
+    names = tuple(plan.train_set.feature_names[i] for i in columns.tolist())
+    return plan.converted(lambda data: replace(data, features=data.features[:, columns], feature_names=names))
 
 
 def _widened(model: RankingModel, data: RankingDataset, columns: Int64Array) -> RankingModel:

@@ -19,8 +19,9 @@ from boostrank.kernels.forest import NAN_LEFT, Forest
 _Box = dict[int, tuple[float, float, bool]]
 
 
-def broken(engine: Backend, booster: Booster, params: dict[str, Any], names: Sequence[str]) -> str | None:
+def broken(engine: Backend, booster: Booster, params: dict[str, Any]) -> str | None:
     """Describe the first violated constraint, or return None if there is none."""
+    names = booster.feature_names
     limits = engine.params.limits(params, names)
     if not limits.direction.any() and limits.groups is None:
         return None

@@ -138,7 +138,7 @@ class LightGBMFormat(ModelFormat):
     def trees(self, model: LightGBMText, n_features: int) -> Trees:
         first = model.start_trees
         forest = _forest(model, first)
-        curves = read_start(model.trees[:first])
+        curves = _start_of(model)
         forest = replace(forest, start=Curves.of(list(curves.items())) if curves else None)
         linear = [model.leaf_features[one.number] for one in model.trees[first:] if one.linear]
         gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
@@ -155,29 +155,26 @@ class LightGBMFormat(ModelFormat):
 
     def merge(self, models: Sequence[LightGBMText], weights: Sequence[float] | None = None) -> bytes:
         # One start for all models, then their trees with new numbers.
-        starts = [read_start(model.trees[: model.start_trees]) for model in models]
-        texts = [tree.encode() for tree in write_start(sum_of_starts(starts, weights))]
+        grown: list[Tree] = []
         for model, parts in zip(models, parts_of(len(models), weights), strict=True):
             refuse(b"\naverage_output" in model.head, "a random forest of LightGBM cannot be averaged with others")
-            texts += [_divided(tree, parts, i) for i, tree in enumerate(model.trees[model.start_trees :], len(texts))]
+            grown += [_divided(tree, parts) for tree in model.trees[model.start_trees :]]
         # LightGBM counts the importances in the tail again.
-        return joined(models[0].head, texts, models[0].tail)
+        return _with_trees(models[0], sum_of_starts(list(map(_start_of, models)), weights), grown)
 
     def filled(self, body: bytes, values: Float64Array) -> bytes:
         model = parse_text(body)
         refuse(any(tree.linear for tree in model.trees), "leaves with linear models cannot have fill values")
         kinds_of = b"%d" % _MISSING_RIGHT, b"%d" % _MISSING_LEFT
-        first = model.start_trees
-        start = write_start(filled_start(read_start(model.trees[:first]), values))
-        texts = [tree.encode() for tree in start]
-        for tree in model.trees[first:]:
+        grown = []
+        for tree in model.trees[model.start_trees :]:
             words = (tree.words(key) for key in (b"decision_type", b"split_feature", b"threshold"))
             kinds = b" ".join(
                 kind if int(kind) & 1 or np.isnan(values[int(at)]) else kinds_of[int(values[int(at)] <= float(bound))]
                 for kind, at, bound in zip(*words, strict=True)
             )
-            texts.append(replace(tree, fields={**tree.fields, b"decision_type": kinds}).to_bytes())
-        return joined(model.head, texts, model.tail)
+            grown.append(replace(tree, fields={**tree.fields, b"decision_type": kinds}))
+        return _with_trees(model, filled_start(_start_of(model), values), grown)
 
     def leaf_values(self, model: LightGBMText) -> list[Float64Array]:
         ends = np.cumsum([tree.leaves for tree in model.trees])
@@ -186,14 +183,11 @@ class LightGBMFormat(ModelFormat):
     def with_leaves(
         self, model: LightGBMText, values: Sequence[Float64Array], start: Mapping[int, Curve] | None = None
     ) -> bytes:
-        first, grown = model.trees[: model.start_trees], model.trees[model.start_trees :]
-        texts = [tree.to_bytes() for tree in first]
-        if start is not None:
-            texts = [tree.encode() for tree in write_start(start)]
-        for tree, leaves in zip(grown, values, strict=True):
+        grown = []
+        for tree, leaves in zip(model.trees[model.start_trees :], values, strict=True):
             fields = {**tree.fields, b"leaf_value": b" ".join(b"%.17g" % leaf for leaf in leaves.tolist())}
-            texts.append(replace(tree, number=len(texts), fields=fields).to_bytes())
-        return joined(model.head, texts, model.tail)
+            grown.append(replace(tree, fields=fields))
+        return _with_trees(model, start, grown)
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         model, infos, trees = parse_text(body), ["none"] * len(names), []
@@ -283,12 +277,26 @@ def _replaced(pattern: bytes, line: bytes, text: bytes) -> bytes:
     return re.sub(pattern, lambda _: line, text, flags=re.MULTILINE)
 
 
-def _divided(tree: Tree, parts: float, number: int) -> bytes:
-    """Return the text of a tree with another tree number and with its scores divided."""
+def _start_of(model: LightGBMText) -> dict[int, Curve]:
+    """Return the functions of the linear start, by feature."""
+    return read_start(model.trees[: model.start_trees])
+
+
+def _with_trees(model: LightGBMText, start: Mapping[int, Curve] | None, grown: Sequence[Tree]) -> bytes:
+    """Return the file with other grown trees, and with another linear start unless that is None."""
+    texts = [tree.to_bytes() for tree in model.trees[: model.start_trees]]
+    if start is not None:
+        texts = [tree.encode() for tree in write_start(start)]
+    texts += [replace(tree, number=number).to_bytes() for number, tree in enumerate(grown, len(texts))]
+    return joined(model.head, texts, model.tail)
+
+
+def _divided(tree: Tree, parts: float) -> Tree:
+    """Return a tree with its scores divided."""
     fields = {
         key: b" ".join(repr(float(word) / parts).encode() for word in value.split())
         if key in _IN_SCORE and value.strip()
         else value
         for key, value in tree.fields.items()
     }
-    return replace(tree, number=number, fields=fields).to_bytes()
+    return replace(tree, fields=fields)
