@@ -327,9 +327,9 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], 
             raise FileFormatError(str(error), file=rows.file) from None
         if name is None and role != "score":
             usual = repr(roles[role]) if role in roles else " or ".join(chain(*NAMES[role]))
-            usual = "score or rank" if role == "rank" else usual
-            mend = "name it in the first line"
-            mend += "" if rows.what == "score" else f", or pass its name to data join, --{role} COLUMN"
+            mend = f"name it in the first line, or pass its name to data join, --{role} COLUMN"
+            if rows.what == "score":  # data join reads no runs
+                mend, usual = "name it in the first line", usual.replace("rank", "score or rank")
             raise FileFormatError(f"no column is called {usual}; {mend}", file=rows.file)
         if name is not None:
             columns[role] = name
