@@ -154,7 +154,7 @@ class Batch:
         """Return a column as an Arrow text array."""
         pa, array = arrow(), self.decoded(place)
         if getattr(array.type, "extension_name", "") == "arrow.uuid":
-            array = pa.array([None if one is None else str(one) for one in array.to_pylist()], pa.string())
+            array = pa.array([one and str(one) for one in array.to_pylist()], pa.string())
         try:
             if pa.types.is_duration(array.type):
                 raise pa.ArrowInvalid
