@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from os import PathLike
 from typing import Any
 
@@ -22,7 +21,7 @@ from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array, as_numbers, first_true
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.judgements import recognised
-from boostrank.data.roles import DEFAULTS
+from boostrank.data.roles import usual_column
 from boostrank.data.source import matching
 from boostrank.data.tables import Batch, arrow, batches, header_of
 
@@ -244,7 +243,7 @@ class ClickRows:
             qid: query id column to read as well; "" means a column with a default name if there is one.
         """
         if qid == "":
-            qid = next((name for name in chain(*DEFAULTS["qid"]) if name in header_of(path)), None)
+            qid = usual_column("qid", header_of(path))
         texts: dict[str, list[Any]] = {name: [] for name in (columns.document, qid) if name}
         parts = [(np.zeros(0, np.int64),) * 3]
         for batch in batches(path, numbers=columns.names[:3], texts=tuple(texts)):

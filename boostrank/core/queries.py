@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import partial
 from itertools import pairwise
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -363,11 +364,13 @@ def _id_of_object(one: Any, row: int) -> int | str:
         raise DataError(f"row {row} has no query id")
     if isinstance(one, date | time | np.datetime64) or type(one).__name__ == "Period":
         return time_text(str(one).replace("T", " "))
+    if isinstance(one, UUID):
+        return str(one)
     if isinstance(one, bytes):
         try:
             return one.decode()
         except UnicodeDecodeError:
-            raise DataError(f"the query id of row {row}, {one!r}, is not valid UTF-8") from None
+            raise DataError(f"the query id of row {row}, {one!r}, is not valid UTF-8; convert ids to text") from None
     numeric = isinstance(one, int | float | Decimal | np.integer | np.floating | np.bool_)
     if numeric and int(one) == one:  # type: ignore[arg-type]
         return int(one)  # type: ignore[arg-type]

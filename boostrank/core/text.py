@@ -25,6 +25,8 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 """A number. `float` also accepts 1_000, digits of other scripts, and words such as nan."""
 WRITTEN = re.compile(r"[+-]?[$€£]? ?(\d+|\d{1,3}([.,'_ \u00a0\u202f]\d{3})+)([.,]\d+)?([eE][+-]?\d+)? ?[%$€£]?")
 """A number as people write it: 0,5  1,234.5  1.234,5  12%  $3."""
+NUMERIC = re.compile(rf"{NUMBER.pattern}|{WRITTEN.pattern}|[+-]?(nan|inf|infinity)", re.IGNORECASE)
+"""A number, or what stands for one that is not finite."""
 PLAIN_DIGITS = "write plain digits with a decimal point, without commas, blanks and units"
 
 

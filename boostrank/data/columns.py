@@ -14,7 +14,7 @@ from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, FileFormatError, did_you_mean
 from boostrank.data.arrays import unknown_column
 from boostrank.data.options import NUMBERED, misfit, quoted
-from boostrank.data.roles import DEFAULTS, INDEX_OF_CSV, index_columns, usual_column
+from boostrank.data.roles import DEFAULTS, INDEX_OF_CSV, index_columns, is_among, usual_column
 from boostrank.data.source import Reading
 from boostrank.options import typed_names
 
@@ -132,7 +132,7 @@ def _chosen(
     rest = [name for name in header if name not in roles.values() and name not in dropped]
     # Drop columns that tools add to features, unless the training data have them.
     known_features = {*(options.categorical or ()), *(options.space.feature_names if options.space is not None else ())}
-    ids = [name for name in rest if name.lower() in DEFAULTS["id"][0] and name not in known_features]
+    ids = [name for name in rest if is_among(name, DEFAULTS["id"][0]) and name not in known_features]
     index = [name for name in index_columns(header, metadata) if name in rest and name not in known_features]
     kept = [name for name in rest if name not in (*ids, *index)]
     names, order, positional = _features(kept, options)
@@ -141,8 +141,8 @@ def _chosen(
     in_gain = () if options.gain is None else GainExpression.parse(options.gain).columns
     if options.space is None:  # warn about columns that might be meant as features, or not
         guessed = [roles["id"]] if "id" in roles and options.id is None and "id" not in given else []
-        guessed = [name for name in guessed if name.lower() not in DEFAULTS["id"][0]]
-        suspects = [name for name in names if name.lower() in _NO_FEATURES]
+        guessed = [name for name in guessed if not is_among(name, DEFAULTS["id"][0])]
+        suspects = [name for name in names if is_among(name, _NO_FEATURES)]
         weigh = "--weight {first} reads it as query weights, " if suspects and "weight" in suspects[0].lower() else ""
         for some, words in (
             (ids, "{names} {are} left out as document ids; --drop {typed} silences this warning"),

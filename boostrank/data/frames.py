@@ -293,7 +293,10 @@ def ids_of(frame: Any, name: str) -> npt.NDArray[Any]:
     if isinstance(series.dtype, nw.Date | nw.Datetime):
         words = map(str, series.cast(nw.String).to_list())
         return _with_none(series, np.array(list(map(time_text, words)), object))
-    return _with_none(series, series.to_numpy()) if series.dtype.is_decimal() else values_of(frame, name)
+    if getattr(getattr(series.to_native(), "type", None), "extension_name", "") == "arrow.uuid":
+        return np.array(series.to_list(), object)
+    exact = series.dtype.is_decimal()
+    return _with_none(series, series.to_numpy()) if exact else values_of(frame, name)
 
 
 def _check_one_value(series: Any, kind: Any) -> None:

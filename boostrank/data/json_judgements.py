@@ -19,7 +19,8 @@ from boostrank.data.roles import plain_name
 from boostrank.data.text.files import lines_of
 from boostrank.records import from_json
 
-_LISTS = ("judgmentRatings", "ratings", "requests", "topics", "query_groups", "queries", "hits", "_source")
+_LISTS = ("judgmentRatings", "judgmentScores", "ratings", "requests", "topics", "query_groups", "queries", "qrels")
+_LISTS += ("hits", "_source")
 Entry = tuple[Any, Any, Any]
 """Query, document, and grade or score."""
 
@@ -53,7 +54,7 @@ def entries_of(
     """Yield the entries in a JSON value, or raise LookupError, TypeError or AttributeError for other forms.
 
     Args:
-        queries, documents, numbers: recognised keys of the query, document and number, in order of preference.
+        queries, documents, numbers: recognised keys (see `plain_name`) of these, in order of preference.
         query: query of the enclosing object.
     """
     keys = queries, documents, numbers

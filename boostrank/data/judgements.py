@@ -30,16 +30,16 @@ from boostrank.data.blocks import Fault
 from boostrank.data.columns import column_of
 from boostrank.data.json_judgements import entries_of, json_of
 from boostrank.data.options import name_in, words_in
-from boostrank.data.roles import DEFAULTS
+from boostrank.data.roles import DEFAULTS, plain_name
 from boostrank.data.source import Reading, format_of
 from boostrank.data.tables import Batch, batches, header_of
 from boostrank.data.text.files import lines_of, shown
 
 NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "qid": (*DEFAULTS["qid"], ("q_id", "queryid", "topic", "topic_id")),
+    "qid": (*DEFAULTS["qid"], ("q_id", "topic", "topic_id"), ("query_text", "query_string")),
     "id": (*DEFAULTS["id"], ("corpus_id", "pid", "passage_id", "asin"), ("id",), ("_id",)),
     "label": (*DEFAULTS["label"], ("rel", "judgement", "judgment", "gain"), ("score",)),
-    "score": (("score",), ("_score",)),
+    "score": (("score",), ("_score",), ("prediction", "pred", "y_pred")),
     "rank": (("rank",),),
 }
 """Recognised names of columns, as in `boostrank.data.roles.DEFAULTS`."""
@@ -261,10 +261,11 @@ def _add_list(rows: DocumentRows) -> None:
 def _add_json(rows: DocumentRows, entries: Iterable[tuple[int, Any]]) -> None:
     """Add JSON values with their lines, where 0 is a value whose entries are counted."""
     roles = [tuple(chain(*NAMES[role])) for role in ("qid", "id", rows.what if rows.what == "score" else "label")]
+    keys = [list(map(plain_name, names)) for names in roles]
     for line, value in entries:
         rows.by_row = not line
         try:
-            for qid, name, word in entries_of(value, *roles):
+            for qid, name, word in entries_of(value, *keys):
                 rows.add_value(qid, name, word, line or len(rows.qids) + 1)
         except (LookupError, TypeError, AttributeError):
             words = (
@@ -328,6 +329,8 @@ def choose(rows: DocumentRows, header: Sequence[str], roles: Mapping[str, str], 
         if name is None and role != "score":
             usual = repr(roles[role]) if role in roles else " or ".join(chain(*NAMES[role]))
             mend = f"name it in the first line, or pass its name to data join, --{role} COLUMN"
+            if rows.what == "score":  # data join reads no runs
+                mend, usual = "name it in the first line", usual.replace("rank", "score or rank")
             raise FileFormatError(f"no column is called {usual}; {mend}", file=rows.file)
         if name is not None:
             columns[role] = name

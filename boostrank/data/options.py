@@ -106,7 +106,8 @@ def read_names(path: str) -> Names:
 
 def features_in_json(text: str, path: str) -> tuple[Any, ...]:
     """Return the list of features in JSON data, which are names, objects with a `name` or feature extractors."""
-    keys = ("features", "featureset", "_source", "inference_config", "learning_to_rank", "feature_extractors")
+    keys = "features", "managedList", "featureset", "_source"
+    keys += "inference_config", "learning_to_rank", "feature_extractors"
     try:
         found: Any = json.loads(text)
         while isinstance(found, dict):

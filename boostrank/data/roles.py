@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, takewhile
 from typing import Any
 
@@ -19,8 +19,9 @@ DEFAULTS = {
 }
 INDEX_OF_CSV = "Unnamed: 0"  # pandas' name for a nameless first column of a CSV file, an index
 _INDEX = re.compile(rf"__index_level_\d+__|{INDEX_OF_CSV}(\.\d+)?")
-# Index columns, including those that pandas' `reset_index` inserts first; in other positions they are features.
-_RESET_INDEX = re.compile(rf"{_INDEX.pattern}|index|level_\d+")
+# Index columns, including those that pandas' `reset_index` and polars' `from_pandas` insert first; elsewhere they are
+# features.
+_RESET_INDEX = re.compile(rf"{_INDEX.pattern}|index|level_\d+|None")
 
 
 def usual_column(
@@ -31,7 +32,7 @@ def usual_column(
 ) -> str | None:
     """Return the column with a usual name for a role, or None. Several labels or ids raise `DataError`."""
     free = [name for name in names if name not in taken]
-    columns = next(filter(None, ([name for name in free if plain_name(name) in tier] for tier in defaults[role])), [])
+    columns = next(filter(None, ([name for name in free if is_among(name, tier)] for tier in defaults[role])), [])
     if len(columns) > 1 and role != "id":
         words = f"the columns {' and '.join(map(repr, columns))} are candidates"
         raise DataError(f"{words}; choose one with --{role}, or drop the other")
@@ -41,14 +42,19 @@ def usual_column(
 def say_query_columns(features: Sequence[str]) -> None:
     """Warn about features whose names are usual for query ids."""
     for name in features:
-        if plain_name(name) in chain(*DEFAULTS["qid"]):
+        if is_among(name, chain(*DEFAULTS["qid"])):
             words = f"{name!r} is used as a feature; drop the column if it contains query ids"
             warn_user(words)
 
 
+def is_among(name: str, usual: Iterable[str]) -> bool:
+    """Return whether a column has one of the usual names in any spelling: `Query ID` and `queryId` are `query_id`."""
+    return plain_name(name) in map(plain_name, usual)
+
+
 def plain_name(name: str) -> str:
-    """Return the name of a column in the spelling of `DEFAULTS`: `Query ID` is `query_id`."""
-    return re.sub(r"[\s-]+", "_", name.lower())
+    """Return the name of a column in lower case, without blanks, hyphens and inner underscores."""
+    return re.sub(r"(?<=.)[\s_-]+", "", name.strip().lower())
 
 
 def index_columns(names: Sequence[str], metadata: Mapping[bytes, bytes] | None = None) -> list[str]:

@@ -86,7 +86,8 @@ def read_weights(path: str, rows: int) -> Float64Array:
     for number, text in _lines(path):
         value = float(text) if _NUMBER.fullmatch(text) else np.inf
         if not value < np.inf:
-            raise FileFormatError(f"weight {text[:40]!r} must be finite and at least 0", file=path, line=number)
+            words = f"weight {text[:40]!r} must be finite and at least 0, with a decimal point"
+            raise FileFormatError(words, file=path, line=number)
         weights.append(value)
     if len(weights) != rows and 0.0 in weights:
         words = "weight '0' of a query is not positive; remove the query from the data"

@@ -161,6 +161,8 @@ class Batch:
     def words(self, place: int) -> Any:
         """Return a column as an Arrow text array."""
         pa, array = arrow(), self.decoded(place)
+        if getattr(array.type, "extension_name", "") == "arrow.uuid":
+            array = pa.array([one and str(one) for one in array.to_pylist()], pa.string())
         try:
             if pa.types.is_duration(array.type):
                 raise pa.ArrowInvalid

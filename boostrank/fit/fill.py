@@ -36,9 +36,12 @@ def fills_of(given: Any, data: RankingDataset) -> dict[str, float]:
             parts = [part.rpartition("=") for part in listed_names(given)]
         except ValueError as error:
             raise ParameterError(f"fill={error}") from None
+        if not all(mark for _, mark, _ in parts[1:]):
+            words = "write the value of all other features once and first, and decimals with a point"
+            raise ParameterError(f"fill={given!r}: {words}, such as 'median,price=0.5'")
         rules = {name if mark else None: value for name, mark, value in parts}
     for name in rules.keys() - {None, *data.feature_names}:
-        raise ParameterError(f"fill: there is no feature {name!r}{did_you_mean(str(name), data.feature_names)}")
+        raise ParameterError(f"fill: there is no feature {name!r}.{did_you_mean(str(name), data.feature_names)}")
     for name in rules.keys() & data.categories.keys():
         raise ParameterError(f"fill: {name!r} is categorical; its missing values are a category of their own")
     chosen = {name: rules.get(name, rules.get(None)) for name in data.feature_names if name not in data.categories}

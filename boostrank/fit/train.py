@@ -219,9 +219,9 @@ def resolve(
             f"{f'objective {given.engine.name}:{native}' if native else 'a custom objective'} does not support "
             "document weights: remove them, or use one of boostrank's objectives (`boostrank objectives`)"
         )
-    broken = np.flatnonzero(train_set.labels != np.floor(train_set.labels))
-    if broken.size and plan.settings.gain == "exponential" and peers is ALONE:
-        words = f"label {train_set.labels[broken[0]]:g} is no whole number, and its gain is 2^label - 1"
+    broken = [label for one in (train_set, *sets) for label in one.labels[one.labels != np.floor(one.labels)][:1]]
+    if broken and plan.settings.gain == "exponential" and peers is ALONE:
+        words = f"label {broken[0]:g} is no whole number, and its gain is 2^label - 1"
         warn_user(f"{words}; gain='linear' takes the labels as gains", DataWarning)
     recipe = choose_recipe(plan)
     if any(one.document_weights is not None for one in ((train_set, *sets) if recipe.folds else sets)):

@@ -21,7 +21,7 @@ import numpy as np
 
 from boostrank.core.errors import DataWarning, FileFormatError, ModelError, warn_user
 from boostrank.core.files import foreign_kind, read_text, replacing
-from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
+from boostrank.core.text import NUMBER, NUMERIC, PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
 from boostrank.core.types import Float32Array, Float64Array, Int64Array, as_numbers
 from boostrank.data.assemble import Named, pieces_of_files
 from boostrank.data.dataset import RankingDataset
@@ -172,8 +172,7 @@ def holds_ranker(path: str) -> bool:
     head = _beginning(path)
     first, _, more = head.partition(b"\n")
     word = first.strip().decode("latin-1")
-    scores = bool(NUMBER.fullmatch(word) or WRITTEN.fullmatch(word) or word.lower() in ("nan", "inf", "-inf"))
-    plain = scores and (bool(more) or len(head) < _HEAD)
+    plain = NUMERIC.fullmatch(word) is not None and (bool(more) or len(head) < _HEAD)
     return not head or plain or any(one.recognises(head) for one in formats()) or bool(columns_of(path))
 
 
@@ -296,7 +295,8 @@ def _matched(rows: DocumentRows, words: list[str], data: RankingDataset) -> tupl
     else:
         if documents is None and any(rows.names) and rows.columns.get("id") != "id":
             words_of_file = f"{rows.file}: the data name no documents, so the scores are taken in the order of the rows"
-            warn_user(f"{words_of_file}; --id COLUMN, or comments in libsvm text, name them", DataWarning)
+            mend = "--id COLUMN, or comments in libsvm text, name them (in Python, keep_names=True reads them)"
+            warn_user(f"{words_of_file}; {mend}", DataWarning)
         row = next((i for i, (name, other) in enumerate(zip(of_rows, of_data, strict=True)) if name != other), -1)
         if row >= 0:
             what = f"the score is for {of_rows[row]}, but data row {row + 1:,} is for {of_data[row]}"
@@ -373,7 +373,7 @@ def _records(rows: DocumentRows) -> Iterator[tuple[int, dict[str, str]]]:
         words = f"{no_number(last[row])}; if commas separate columns, name them in the first line"
         raise FileFormatError(words, file=path, line=row + 1)
     heading = _split(lines[0], cut)
-    has_names = not any(map(NUMBER.fullmatch, heading))
+    has_names = not any(map(NUMERIC.fullmatch, heading))
     rows.columns = _roles_in(heading) if has_names else {}
     roles = {role: heading.index(name) for role, name in rows.columns.items()}
     roles.setdefault("score", -1)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, paired_difference
-from boostrank.core.text import WRITTEN, count_of
+from boostrank.core.text import NUMERIC, count_of
 from boostrank.core.types import Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.metric import Conventions, Metric, Metrics
@@ -399,10 +399,8 @@ def compare(
 
 def _trainings(ranker: Any, name: str, context: Context) -> list[Ranker]:
     """Return the trainings of a ranker, which are the items of a list unless it has scores."""
-    several = isinstance(ranker, list | tuple) and bool(ranker) and not isinstance(ranker[0], Real)
-    if several and isinstance(ranker[0], str) and WRITTEN.fullmatch(ranker[0]):
-        several = False  # scores as text, which are refused
-    if not several:
+    several = isinstance(ranker, list | tuple) and len(ranker) > 0
+    if not several or isinstance(ranker[0], Real) or NUMERIC.fullmatch(str(ranker[0])):
         return [Ranker.of(ranker, name, context.data, context.threads)]
     return [Ranker.of(model, f"{name} {i}", context.data, context.threads) for i, model in enumerate(ranker, 1)]
 

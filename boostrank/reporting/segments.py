@@ -6,6 +6,7 @@ import csv
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from os import PathLike
 from typing import Any
 
@@ -17,6 +18,7 @@ from boostrank.core.files import LONGEST_LINE, read_text
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.roles import DEFAULTS, is_among
 
 # With fewer queries, a bootstrap interval is unreliable, whereas exact p-values remain reliable.
 FEWEST_FOR_INTERVAL = 20
@@ -32,7 +34,6 @@ NO_SEGMENT = "(none)"
 MOST_SEGMENTS = 1_000
 _LENGTHS = ((1, "1 document"), (2, "2 to 9"), (10, "10 to 29"), (30, "30 to 99"), (100, "100 or more"))
 _MOST_LABELS = 8
-_HEADINGS = {"qid", "query", "query_id", "queryid"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +107,7 @@ def read_segments(path: str | PathLike[str]) -> dict[str, str]:
             reason = f'quotes (") are unbalanced, {error}: a quoted cell must end on its line; double the quotes in it'
         if len(line) >= LONGEST_LINE:
             reason = f"the line exceeds the limit of {LONGEST_LINE:,} characters"
-        elif not reason and (not any(cells) or (number == 1 and cells[0].lower() in _HEADINGS)):
+        elif not reason and (not any(cells) or (number == 1 and is_among(cells[0], chain(*DEFAULTS["qid"])))):
             continue
         elif not reason and (len(cells) != 2 or not all(cells)):
             what = "an empty cell" if len(cells) == 2 else f"{len(cells)} columns"

@@ -10,6 +10,7 @@ import warnings
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -81,7 +82,7 @@ def model() -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["query_id", "Query ID", "query"])
+@pytest.mark.parametrize("name", ["query_id", "Query ID", "query", "QueryId", "qid "])
 def test_report_03_a_frame_with_a_usual_query_column_is_not_one_query(kind: str, name: str) -> None:
     frame = KINDS[kind](FRAME.assign(**{name: QID}))
     expected = BoostRanker(**PLAIN).fit(FRAME, Y, qid=QID)
@@ -236,6 +237,18 @@ def test_report_10_days_in_python_are_ids(ids: Any) -> None:
     assert data.queries.qid.tolist() == DAY_TEXT
 
 
+def test_report_10_uuids_are_their_text() -> None:
+    uuids = [UUID(bytes=bytes([i] * 16)) for i in (1, 2)]
+    column = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([one.bytes for one in uuids], pa.binary(16)))
+    table = pa.table({"label": [0, 1], "qid": column, "x": [1.0, 2.0]})
+    parquet.write_table(table, "t.parquet")
+    read = RankingDataset.read("t.parquet"), RankingDataset.from_frame(table)
+    for data in (*read, RankingDataset.from_arrays([[1.0], [2.0]], [0, 1], qid=uuids)):
+        assert data.queries.qid.tolist() == list(map(str, uuids))
+    with pytest.raises(DataError, match="convert ids to text"):
+        RankingDataset.from_arrays([[1.0], [2.0]], [0, 1], qid=[b"\xff", b"\xfe"])
+
+
 def test_report_09_decimals_in_python_and_unsuitable_types() -> None:
     two = np.arange(2.0)[:, None]
     assert RankingDataset.from_arrays(two, [0, 1], qid=[Decimal(1), Decimal("2.0")]).queries.qid.tolist() == [1, 2]
@@ -288,6 +301,7 @@ def test_first_use_cli_03_the_index_is_no_feature_of_a_table_or_file() -> None:
     parquet.write_table(pa.Table.from_pandas(named), "named.parquet")
     tables = {"arrow": pa.Table.from_pandas(some), "polars": pl.from_arrow(pa.Table.from_pandas(some))}
     tables |= {"named": pa.Table.from_pandas(named), "csv": pd.read_csv(Path(some.to_csv("t.csv") or "t.csv"))}
+    tables["polars from pandas"] = pl.from_pandas(some, include_index=True)
     for table in tables.values():
         with pytest.warns(DataWarning, match="index"):
             data = RankingDataset.from_frame(table)
@@ -354,6 +368,11 @@ def test_report_14_decimal_commas_in_data_are_named(name: str, lines: list[str],
     refused("train", write(name, lines), *TRAIN, "--model", "m.txt", says=(place, token, "decimal point"))
 
 
+def test_report_14_decimal_commas_in_weights_are_named(model: str) -> None:
+    write("train.txt.weight", ["0,5"] * QUERIES)
+    refused("train", "train.txt", *TRAIN, "--model", "m.txt", says=("train.txt.weight:1", "'0,5'", "decimal point"))
+
+
 def test_first_use_python_08_a_missing_category_is_nan() -> None:
     coded = np.c_[X, np.where(Y == 2, -1, Y)]
     with pytest.raises(DataError, match=r"-1.*use NaN"):
@@ -400,6 +419,8 @@ def test_first_use_python_09_validation_sets_are_named_and_listed() -> None:
 def test_first_use_python_14_labels_between_grades_are_named_with_exponential_gain(scale: float) -> None:
     with pytest.warns(DataWarning, match=rf"label {scale}.*gain='linear'"):
         BoostRanker(**PLAIN).fit(X, Y * scale, qid=QID)
+    with pytest.warns(DataWarning, match=rf"label {scale}"):
+        BoostRanker(**PLAIN).fit(X, Y, qid=QID, eval_set=[(X, Y * scale)], eval_qid=[QID])
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataWarning)
         BoostRanker(**PLAIN, gain="linear").fit(X, Y * scale, qid=QID)

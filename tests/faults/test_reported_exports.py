@@ -87,6 +87,9 @@ def test_first_use_cli_02_a_store_that_fits_and_its_name() -> None:
     assert json.loads(Path("out.json").read_text())["store"] == "shop"
     result = invoke("doctor", "s.csv", "--for", "solr", "--feature-names", "store.json")
     assert "target-" not in result.output
+    saved = {"initArgs": {}, "managedList": json.loads(Path("store.json").read_text())}  # as Solr keeps it
+    Path("_schema_feature-store.json").write_text(json.dumps(saved))
+    assert export("solr", "--feature-names", "_schema_feature-store.json")[0] == 0
 
 
 @pytest.mark.parametrize("target", ["elasticsearch", "opensearch"])
@@ -210,7 +213,7 @@ def test_first_use_cli_12_a_store_has_to_hold_the_fill_values() -> None:
 
 @pytest.mark.parametrize(
     ("fill", "more"),
-    [("nan", ()), ("no=1", ()), ("often", ()), (1, ("--within-query", "rank")),
+    [("nan", ()), ("no=1", ()), ("0,5", ()), ("price=0,5", ()), ("often", ()), (1, ("--within-query", "rank")),
      (1, ("--param", "zero_as_missing=true")), (1, ("--route", "bins"))],
 )  # fmt: skip
 def test_first_use_cli_12_fill_that_cannot_be_is_refused(fill: object, more: tuple[object, ...]) -> None:

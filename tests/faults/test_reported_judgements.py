@@ -107,6 +107,10 @@ QRELS = {
     "ir_datasets.csv": frame_of(ROWS, "query_id doc_id relevance"), "dict.json": GRADES,
     "lines.jsonl": text_of([(json.dumps({"qid": q, "docno": d, "label": g}),) for q, d, g in ROWS], "{}"),
     "by_line.jsonl": text_of([(json.dumps({q: one}),) for q, one in GRADES.items()], "{}"),
+    "camel.csv": frame_of(ROWS, "QueryId DocId Relevance"), "wrapped.json": {"qrels": GRADES},
+    "scores.json": {"judgmentScores": {q: [{"docId": d, "score": str(g)} for d, g in of_query.items()]
+                                       for q, of_query in GRADES.items()}},
+    "texts.json": {"queries": [{"query_text": q, "ratings": of_query} for q, of_query in GRADES.items()]},
     "workbench.json": WORKBENCH, "hits.json": {"hits": {"hits": [{"_id": "1", "_source": WORKBENCH}]}},
     "rank_eval.json": RANK_EVAL, "rre.json": EVALUATOR, "text.parquet": frame_of(ROWS, "qid docno rel").astype(str),
     "lists.json": {q: [{"doc_id": d, "label": g} for d, g in one.items()] for q, one in GRADES.items()},
@@ -114,6 +118,7 @@ QRELS = {
 RUNS = {
     "marco.run": text_of(ranked(), "{}\t{}\t{}"), "tabs.run": text_of(RUN, "{}\tQ0\t{}\t1\t{}\tmy tag"),
     "ranx.json": SCORES, "pyterrier.csv": frame_of(RUN, "qid docno score"),
+    "predicted.parquet": frame_of(RUN, "queryId docId prediction"),
     "ranx.parquet": frame_of(RUN, "q_id doc_id score"), "ranks.tsv": frame_of(ranked(), "qid docno rank"),
     "lines.jsonl": text_of([(json.dumps({"qid": q, "docno": d, "score": s}),) for q, d, s in RUN], "{}"),
 }  # fmt: skip
@@ -249,6 +254,25 @@ def test_report_14_commas_that_separate_columns_are_read(plain: Path, tmp_path: 
     for call in (boostrank.compare, lambda old, new, data: boostrank.verify(plain / "m.txt", data, old)):
         with pytest.raises(boostrank.DataError, match="numbers"):
             call(words, np.zeros(60), data)
+
+
+@pytest.mark.parametrize("word", ["nan", "-inf", "Infinity"])
+def test_report_13_a_first_score_that_is_no_number_is_no_heading(word: str, plain: Path, tmp_path: Path) -> None:
+    scores = (plain / "scores.txt").read_text().split()
+    logged = written(tmp_path / "logged.txt", "\n".join([word, *scores[1:]]) + "\n")
+    model, data = plain / "m.txt", plain / "data.txt"
+    for command in (("verify", model, data, "--against", logged), ("evaluate", logged, data)):
+        done = invoke(*command)
+        assert done.exit_code == 2
+        assert f"{logged}:1: {word!r} is not a finite number" in done.stderr
+
+
+def test_report_13_a_run_without_scores_names_what_it_lacks(plain: Path, tmp_path: Path) -> None:
+    run = written(tmp_path / "run.csv", frame_of(RUN, "qid docno similarity"))
+    done = invoke("evaluate", run, "--qrels", plain / "qrels")
+    assert done.exit_code == 2
+    assert "score or rank" in done.stderr
+    assert "--" not in done.stderr  # evaluate has no option for it
 
 
 @pytest.mark.parametrize("name", ["s.csv", "s.parquet", "s.jsonl", "s.tsv", "s.txt", "s.json"])

@@ -177,6 +177,8 @@ FOREIGN: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "8 PMML": (lambda: b'<?xml version="1.0"?>\n<PMML version="4.4">\n', ("PMML",)),
     "8 treelite": (lambda: struct.pack("<iii", 4, 8, 1) + bytes(300), ("treelite",)),
     "8 C": (lambda: b'#include "header.h"\n\nfloat predict(union Entry* data) {\n', ("program code",)),
+    "8 SVMrank": (lambda: b"SVM-light Version V6.20\n0 # kernel type\n", ("SVMrank", "scores")),
+    "8 gzip": (lambda: b"\x1f\x8b\x08" + bytes(20), ("unpack it first", "if it has data")),
     "8 record": (lambda: {"file": {"schema_version": 2}}, (".meta.json",)),
     "8 other JSON": (lambda: {"trees": [1]}, ("JSON of another program",)),
 }  # fmt: skip
