@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,10 @@ def renew_leaves(model: RankingModel, plan: Plan) -> RankingModel:
         plan: the plan of the model's training, with all queries as the training set.
 
     Returns:
-        The renewed model, or the same model where `unrenewable` gives a reason.
+        The renewed model, or the same model where `unrenewable` gives a reason or its rounds differ.
     """
+    if plan.earlier is not None or (model.info.training or {}).get("mixed_steps"):
+        return model
     training = prepare_training(plan)
     if unrenewable(plan.engine, training):
         return model
@@ -103,7 +106,7 @@ def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int |
         >>> boostrank.refit(model, february, keep=0.5).num_trees() == model.num_trees()
         True
     """
-    if not 0.0 <= keep <= 1.0:
+    if not (isinstance(keep, Real) and 0.0 <= keep <= 1.0):
         raise ParameterError(f"keep={keep!r} must be between 0 and 1")
     ranker, threads = as_model(model), resolve_threads(threads)
     engine = get_backend(ranker.backend)
@@ -175,6 +178,8 @@ def _parts_of(model: RankingModel, engine: Backend) -> Iterator[_Part]:
             name = str(described.get("name"))[:40]
             raise ModelError(f"its leaves cannot be refitted: its objective {name!r} is not boostrank's") from error
         training = part["training"] or {}
+        if training.get("mixed_steps"):
+            raise ModelError("its leaves cannot be refitted: its objective or learning rate changed between rounds")
         rounds = (training.get("rounds") or 0) + (training.get("rounds_before") or 0)
         yield _Part(
             rounds=part.get("rounds") or rounds,

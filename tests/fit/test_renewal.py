@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import lightgbm
 import numpy as np
 import pytest
 
@@ -160,10 +161,47 @@ def test_a_refit_needs_a_share_and_an_objective_of_ours(few: RankingDataset) -> 
     native = train(PARAMS | {"objective": "lightgbm:lambdarank"}, few, num_boost_round=2)
     with pytest.raises(ParameterError, match="keep"):
         refit(model, few, keep=1.5)
+    with pytest.raises(ParameterError, match="keep"):
+        refit(model, few, keep="0.5")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="lightgbm:lambdarank"):
         refit(native, few)
     with pytest.raises(ModelError, match="record"):
         refit(RankingModel(native._booster, info={}), few)
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_rounds_of_several_kinds_are_not_refitted(backend: str, few: RankingDataset) -> None:
+    def grown(earlier: Any = None, callbacks: Any = None, objective: str = "lambdarank", **params: Any) -> RankingModel:
+        own = PARAMS | {"objective": objective} | params
+        return train(own, few, 2, init_model=earlier, callbacks=callbacks, backend=backend)
+
+    first = grown()
+    same = refit(grown(first), few)
+    np.testing.assert_allclose(same.predict(few), grown(first).predict(few), atol=1e-5)
+    slower = lightgbm.reset_parameter(learning_rate=lambda number: 0.3 * 0.5**number)
+    foreign = RankingModel(first._booster, info={"backend": backend})
+    mixed = [
+        grown(first, learning_rate=0.5),
+        grown(first, objective="xe-ndcg"),
+        grown(grown(first, learning_rate=0.5), learning_rate=0.5),
+        grown(foreign),
+        grown(callbacks=[slower]),
+    ]
+    for model in mixed:
+        with pytest.raises(ModelError, match="between rounds"):
+            refit(model, few)
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_quick_keeps_the_leaves_of_other_rounds(backend: str, few: RankingDataset) -> None:
+    valid = make_ranking_data(queries=10, seed=4).dataset
+    first = train(PARAMS, few, 3, backend=backend)
+    slower = lightgbm.reset_parameter(learning_rate=lambda number: 0.3 * 0.5**number)
+    how: dict[str, Any] = {"valid_sets": [valid], "backend": backend, "quality": "quick"}
+    params = PARAMS | {"early_stopping_rounds": 2}
+    for given in ({"init_model": first}, {"callbacks": [slower]}):
+        assert train(params, few, 4, **how, **given).info.renewed_on is None
+    assert train(params, few, 4, **how).info.renewed_on == len(few.queries) + len(valid.queries)
 
 
 def test_the_command_writes_a_refitted_model(few: RankingDataset, tmp_path: Path) -> None:
