@@ -112,9 +112,9 @@ def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int |
     engine = get_backend(ranker.backend)
     if ranker.categories:
         raise ModelError(f"its leaves cannot be refitted: {_OF_CATEGORIES}")
-    parts = list(_parts_of(ranker, engine))
     parsed = engine.format.parse(ranker.to_bytes())
     values = engine.format.leaf_values(parsed)
+    parts = list(_parts_of(ranker, engine, len(values)))
     if sum(part.rounds for part in parts) != len(values):
         raise ModelError(
             f"the record counts {sum(part.rounds for part in parts)} trees, but the file has {len(values)}"
@@ -161,8 +161,8 @@ class _Part:
     starts: bool
 
 
-def _parts_of(model: RankingModel, engine: Backend) -> Iterator[_Part]:
-    """Yield the trainings of a model in the order of its trees."""
+def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Part]:
+    """Yield the trainings of a model in the order of its trees. A single one may have been stopped early."""
     info, starts = model.info, model._booster.start_trees > 0
     alone = {"objective": info.objective, "params": info.parameters, "training": info.training, "starts": starts}
     for part in info.averaged or [alone]:
@@ -182,7 +182,7 @@ def _parts_of(model: RankingModel, engine: Backend) -> Iterator[_Part]:
             raise ModelError("its leaves cannot be refitted: its objective or learning rate changed between rounds")
         rounds = (training.get("rounds") or 0) + (training.get("rounds_before") or 0)
         yield _Part(
-            rounds=part.get("rounds") or rounds,
+            rounds=(part.get("rounds") or rounds) if info.averaged else trees,
             weight=float(part.get("weight", 1.0 / len(info.averaged or [alone]))),
             objective=objective.over(rounds),
             params=params,

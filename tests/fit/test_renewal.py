@@ -139,6 +139,17 @@ def test_a_refit_on_the_same_rows_gives_the_same_model(backend: str, objective: 
     assert again.info["renewed_on"] == len(few.queries)
 
 
+@pytest.mark.parametrize("backend", ENGINES)
+def test_a_refit_of_a_model_that_ended_early(backend: str, few: RankingDataset) -> None:
+    how: dict[str, Any] = {"valid_sets": [make_ranking_data(queries=10, seed=4).dataset], "backend": backend}
+    params = PARAMS | {"objective": "lambdarank", "learning_rate": 1.0}
+    stopped = train(params | {"early_stopping_rounds": 1}, few, 30, **how)
+    cut = train(params, few, 5, max_trees=2, backend=backend)
+    for model in (stopped, cut):
+        assert model.best_iteration < (model.info.trained_rounds or 0)
+        np.testing.assert_allclose(refit(model, few).predict(few), model.predict(few), atol=1e-5)
+
+
 def test_a_refit_of_an_average_is_the_average_of_refits(few: RankingDataset, more: RankingDataset) -> None:
     parts = [
         train(PARAMS | {"objective": name}, few, num_boost_round=rounds) for name, rounds in (("auto", 5), ("sdcg", 7))
