@@ -428,6 +428,14 @@ def test_first_use_python_10_trees_are_short(rankers: Any) -> None:
     assert len(repr(rankers["lightgbm"].model_.trees())) < 100
 
 
+def test_first_use_python_10_wide_data_is_short() -> None:
+    wide = np.tile(X, 50)
+    data = RankingDataset.from_arrays(wide, Y, qid=QID)
+    fitted = ranker(within_query=["rank"], n_estimators=1).fit(wide, Y, qid=QID)
+    assert len(repr(data.feature_space)) < 100
+    assert len(repr(fitted.model_.within_query)) < 200
+
+
 def test_first_use_python_12_lazy_frames_are_split() -> None:
     frame = pl.DataFrame({"qid": QID, "a": X[:, 0]})
     (train, _), *_ = boostrank.QueryKFold(4).split(frame.lazy())
