@@ -181,8 +181,11 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
         if training.get("mixed_steps"):
             raise ModelError("its leaves cannot be refitted: its objective or learning rate changed between rounds")
         rounds = (training.get("rounds") or 0) + (training.get("rounds_before") or 0)
+        grown = part.get("rounds") or rounds
+        if not info.averaged:
+            grown = trees
         yield _Part(
-            rounds=(part.get("rounds") or rounds) if info.averaged else trees,
+            rounds=grown,
             weight=float(part.get("weight", 1.0 / len(info.averaged or [alone]))),
             objective=objective.over(rounds),
             params=params,
