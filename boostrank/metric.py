@@ -426,7 +426,10 @@ class BoundMetrics:
                 for q, (start, stop) in enumerate(pairwise(queries.ptr.tolist())):
                     where = f"query {queries.shown(q)}"
                     if start < stop:
-                        values[q] = float(metric.function(labels[start:stop], scores[start:stop]))
+                        value = metric.function(labels[start:stop], scores[start:stop])
+                        if isinstance(value, tuple):
+                            raise TypeError(f"expected one number for a query, but got {value!r}; {_OF_ALL}")
+                        values[q] = float(value)
         except BoostrankError:
             raise
         except Exception as error:  # whatever the user's code raises
@@ -437,6 +440,9 @@ class BoundMetrics:
         if not counted.any() and not self._partial:
             raise DataError(f"metric {metric}: the function returned NaN for all {len(queries):,} queries")
         return bound.restricted_to(counted, queries), np.where(counted, values, 0.0)[:, None]
+
+
+_OF_ALL = "train takes a function of all queries that returns (name, value, higher is better) as feval="
 
 
 def _name_of(function: Any) -> str:

@@ -60,11 +60,15 @@ class DataRecord(TypedDict, total=False):
 
 
 class TrainingRecord(TypedDict, total=False):
-    """The number of requested rounds, of the continued model's rounds, and of workers."""
+    """The number of requested rounds, of the continued model's rounds, and of workers.
+
+    `mixed_steps` is true if the objective, learning rate or penalty changed between rounds.
+    """
 
     rounds: Count | None
     rounds_before: Count | None
     workers: Count
+    mixed_steps: bool
 
 
 class FoldsRecord(TypedDict, total=False):

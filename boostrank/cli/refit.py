@@ -10,7 +10,9 @@ from boostrank.options import FileOptions, ModelOptions, ThreadOptions, option
 
 
 class Refit(ModelOptions, ThreadOptions, group="Data and output"):
-    output: str | None = option("Model file to write.", short="-o", file="output", shown="MODEL")
+    output: str | None = option(
+        "Model file to write; by default, MODEL is replaced.", short="-o", file="output", shown="MODEL"
+    )
     keep: float = option("Share of its old value that each leaf keeps.", 0.0, ge=0, le=1)
 
 

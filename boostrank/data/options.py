@@ -60,6 +60,9 @@ class FeatureSpace:
     categories: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
     ignored: frozenset[str] = frozenset()
 
+    def __repr__(self) -> str:
+        return f"FeatureSpace({self.n_features:,} features, {len(self.categories):,} categorical)"
+
 
 _READING = (Option(name="like", help=""), Option(name="threads", help=""), Option(name="progress", help=""))
 takes_reader_options = takes_options((*_READING, *declared(ReadOptions).values()), alone=False)

@@ -45,6 +45,9 @@ class Trees:
     used: Int64Array
     double: bool = False
 
+    def __repr__(self) -> str:
+        return f"Trees({self.count:,} trees, {int(self.splits.sum()):,} splits, {self.used.size:,} features used)"
+
     @classmethod
     def of(
         cls, forest: Forest, gain: Float64Array, features: int, linear: Sequence[Int64Array] = (), double: bool = False

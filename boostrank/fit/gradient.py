@@ -138,7 +138,10 @@ def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any
 
 
 def _checked(result: Any, documents: int, round: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    grad, hess = (np.ascontiguousarray(part, dtype=np.float32).reshape(-1) for part in result)
+    if not isinstance(result, tuple | list | np.ndarray) or len(result) != 2:
+        words = f"expected (gradient, Hessian), but got {type(result).__name__}"
+        raise TrainingError(f"custom objective, round {round}: {words}")
+    grad, hess = [np.ascontiguousarray(part, dtype=np.float32).reshape(-1) for part in result]
     for name, part, low in (("gradient", grad, -np.inf), ("hessian", hess, 0.0)):
         if part.size != documents:
             raise TrainingError(f"custom objective, round {round}: {name} has {part.size} values for {documents} rows")

@@ -42,8 +42,8 @@ _EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": 
 """XGBoost's `ndcg_exp_gain` -> gain."""
 _ELSEWHERE = {
     "missing": "a model file has no place for it, so other programs would compute other scores. "
-    "Replace the value by NaN before fit and predict: X.replace(-999, np.nan) for frames, "
-    "np.where(X == -999, np.nan, X) for arrays, --missing-token=-999 for files",
+    "Replace the value by NaN before fit and predict: X.replace({0!r}, np.nan) for frames, "
+    "np.where(X == {0!r}, np.nan, X) for arrays, --missing-token={0} for files",
     "class_weight": "a ranker has no classes. Weight queries or documents: "
     "fit(..., sample_weight=...), or RankingDataset.from_arrays(..., weight=...)",
 }
@@ -119,7 +119,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     for name in _ELSEWHERE.keys() & rest.keys():
         value = rest.pop(name)
         if not (value is None or value != value or str(value).lower() in ("nan", "none")):  # the default of XGBRanker
-            raise ParameterError(f"{name}={value!r} is not supported: {_ELSEWHERE[name]}")
+            raise ParameterError(f"{name}={value!r} is not supported: {_ELSEWHERE[name].format(value)}")
     chosen = pop_param(rest, OBJECTIVE_NAMES, default_objective(backend.name))
     rounds = _whole(pop_param(rest, ROUNDS_NAMES, num_boost_round), "num_boost_round", 1)
     stopping = max(0, _whole(pop_param(rest, STOPPING_NAMES, None) or 0, "early_stopping_round", -1))  # 0 and -1: off

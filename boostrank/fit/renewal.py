@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,10 @@ def renew_leaves(model: RankingModel, plan: Plan) -> RankingModel:
         plan: the plan of the model's training, with all queries as the training set.
 
     Returns:
-        The renewed model, or the same model where `unrenewable` gives a reason.
+        The renewed model, or the same model where `unrenewable` gives a reason or its rounds differ.
     """
+    if plan.earlier is not None or (model.info.training or {}).get("mixed_steps"):
+        return model
     training = prepare_training(plan)
     if unrenewable(plan.engine, training):
         return model
@@ -103,15 +106,15 @@ def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int |
         >>> boostrank.refit(model, february, keep=0.5).num_trees() == model.num_trees()
         True
     """
-    if not 0.0 <= keep <= 1.0:
+    if not (isinstance(keep, Real) and 0.0 <= keep <= 1.0):
         raise ParameterError(f"keep={keep!r} must be between 0 and 1")
     ranker, threads = as_model(model), resolve_threads(threads)
     engine = get_backend(ranker.backend)
     if ranker.categories:
         raise ModelError(f"its leaves cannot be refitted: {_OF_CATEGORIES}")
-    parts = list(_parts_of(ranker, engine))
     parsed = engine.format.parse(ranker.to_bytes())
     values = engine.format.leaf_values(parsed)
+    parts = list(_parts_of(ranker, engine, len(values)))
     counted = sum(part.rounds for part in parts)
     if counted != len(values):
         raise ModelError(f"the record counts {counted} trees, but the file has {len(values)}")
@@ -156,8 +159,8 @@ class _Part:
     starts: bool
 
 
-def _parts_of(model: RankingModel, engine: Backend) -> Iterator[_Part]:
-    """Yield the trainings of a model in the order of its trees."""
+def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Part]:
+    """Yield the trainings of a model in the order of its trees. A single one may have been stopped early."""
     info, starts = model.info, model._booster.start_trees > 0
     alone = {"objective": info.objective, "params": info.parameters, "training": info.training, "starts": starts}
     for part in info.averaged or [alone]:
@@ -173,9 +176,14 @@ def _parts_of(model: RankingModel, engine: Backend) -> Iterator[_Part]:
             name = str(described.get("name"))[:40]
             raise ModelError(f"its leaves cannot be refitted: its objective {name!r} is not boostrank's") from error
         training = part["training"] or {}
+        if training.get("mixed_steps"):
+            raise ModelError("its leaves cannot be refitted: its objective or learning rate changed between rounds")
         rounds = (training.get("rounds") or 0) + (training.get("rounds_before") or 0)
+        grown = part.get("rounds") or rounds
+        if not info.averaged:
+            grown = trees
         yield _Part(
-            rounds=part.get("rounds") or rounds,
+            rounds=grown,
             weight=float(part.get("weight", 1.0 / len(info.averaged or [alone]))),
             objective=objective.over(rounds),
             params=params,

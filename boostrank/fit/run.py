@@ -48,7 +48,7 @@ from boostrank.model.files import content_sha256
 from boostrank.model.query_columns import WithinColumns
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
 from boostrank.objective.description import TrainingObjective
-from boostrank.records import DataRecord, ModelInfo, jsonable
+from boostrank.records import DataRecord, ModelInfo, TrainingRecord, jsonable
 
 _SEEDS_APART = 1 << 42
 """Seed offset that is larger than usual seeds, and differs from the seeds that `kernels.options` derives from them."""
@@ -277,7 +277,9 @@ def _columns_within(plan: Plan, booster: Any, params: dict[str, Any]) -> WithinC
     within = asked.columns(names, data.provenance.index_base, unused)
     if asked.of is None and data.categorical:
         listed = quoted([names[i] for i in data.categorical])
-        warn_user(f"within_query ignores {listed}: codes of categories are not numbers", DataWarning)
+        warn_user(
+            f"within_query ignores {listed}: codes of categories are not numbers; name the columns by of=", DataWarning
+        )
     if booster is not None and within != (before and replace(before, features=names)):
         theirs = "has no columns within queries" if before is None else f"has {before.words()}"
         raise ParameterError(f"init_model {theirs}, which cannot change: remove within_query")
@@ -322,6 +324,10 @@ def _stopping(
 
 _INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
 """Parameters that do not affect the model."""
+_STEPS = {"learning_rate": 0.1, "lambda_l2": 0.0, "reg_lambda": 0.0}
+"""Parameters that determine the values of leaves, with their defaults."""
+_CHANGE_STEPS = ("_ResetParameterCallback", "LearningRateScheduler")
+"""Classes of the engines' callbacks that change the learning rate between rounds."""
 
 
 def _info(plan: Plan, ready: PreparedTraining) -> ModelInfo:
@@ -336,13 +342,31 @@ def _info(plan: Plan, ready: PreparedTraining) -> ModelInfo:
         metrics=list(map(str, ready.given.metrics)),
         conventions=dataclasses.asdict(plan.rules),
         parameters={k: v for k, v in record.items() if isinstance(v, str | int | float | bool | list | tuple | dict)},
-        training={"rounds": ready.given.rounds, "rounds_before": ready.before},
+        training=_training_record(plan, ready),
         data=describe_data(plan.train_set),
         versions={"python": platform.python_version(), **_versions(plan.engine)},
         within_query=None if ready.within is None else ready.within.record,
         start=None if ready.begin is None else ready.begin.description,
         fill=dict(plan.fill) or None,
     )
+
+
+def _training_record(plan: Plan, ready: PreparedTraining) -> TrainingRecord:
+    record: TrainingRecord = {"rounds": ready.given.rounds, "rounds_before": ready.before}
+    mixed = any(type(callback).__name__ in _CHANGE_STEPS for callback in plan.options.callbacks or ())
+    if plan.earlier is not None:
+        before, named = plan.earlier.info, plan.engine.params.named
+        steps = [
+            {**_STEPS, **{name: value for name, value in named(params or {}).items() if name in _STEPS}}
+            for params in (before.parameters, plan.params)
+        ]
+        objectives = [
+            {**(described or {}), "total_rounds": None}
+            for described in (before.objective, _described(plan.engine, ready))
+        ]
+        mixed |= objectives[0] != objectives[1] or steps[0] != steps[1]
+        mixed |= (before.training or {}).get("mixed_steps", False)
+    return {**record, "mixed_steps": True} if mixed else record
 
 
 def describe_data(train_set: RankingDataset) -> DataRecord:

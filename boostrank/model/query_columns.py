@@ -114,6 +114,9 @@ class WithinColumns:
     kinds: tuple[str, ...]
     of: tuple[int, ...]
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.words()})"
+
     @property
     def added(self) -> tuple[str, ...]:
         names = engine_names(self.features)

@@ -380,6 +380,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """Return the model's features, query ids and query sizes, for the method `what`."""
         if what not in ("fit", "eval_set"):
             check_is_fitted(self, "model_")
+        if isinstance(X, list | tuple) and any(isinstance(row, Mapping) for row in X):
+            raise DataError("X is a list of dictionaries; pass pandas.DataFrame(X)")
         reset, explicit = what == "fit", qid is not None or group is not None
         features = () if reset else getattr(self, "feature_names_in_", ())
         X, column, name = split_table(X, features, warns=reset, usual=not (reset and explicit))

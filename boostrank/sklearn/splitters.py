@@ -165,6 +165,8 @@ def _query_of_rows(X: Any, groups: npt.ArrayLike | None, qid: npt.ArrayLike | No
     given = [query_numbers(checked_ids(ids)) for ids in (groups, qid) if ids is not None]
     if not given:
         raise DataError("splitters need queries: pass groups or qid, or a frame with a column qid")
+    table = as_frame(X)
+    X = X if table is None else table
     rows = len(X) if not hasattr(X, "shape") else int(X.shape[0])
     for ids in given:
         if ids.size != rows or not rows:

@@ -94,6 +94,10 @@ class TuningResult:
     rounds: int
     patience: int
 
+    def __repr__(self) -> str:
+        best = "none is better" if self.best is None else f"best {self.best.params}"
+        return f"TuningResult({len(self.trials)} trials, {best}, {self.metric} at the start {self.start:.4f})"
+
     @property
     def params(self) -> dict[str, Any]:
         """Parameters for `boostrank.train`, which are the given ones and the best ones found."""

@@ -11,6 +11,7 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import xgboost as xgb
 
@@ -396,3 +397,46 @@ def test_report_15_verbose_prints_rounds(capsys: pytest.CaptureFixture[str]) -> 
         X, Y, qid=QID, eval_set=(X[VALID], Y[VALID]), eval_qid=QID[VALID], verbose=True, **callbacks
     )
     assert sorted(counted) == [0, 0, 1, 1, 2, 2]
+
+
+# Other instances of these kinds.
+
+
+@pytest.mark.parametrize("result", [None, np.ones(200), (1.0, 2.0, 3.0)], ids=["none", "gradient", "three"])
+def test_first_use_python_03_objectives_of_another_result(result: Any) -> None:
+    with pytest.raises(boostrank.TrainingError, match=r"round 0.*\(gradient, Hessian\)"):
+        ranker(objective=lambda labels, scores: result).fit(X, Y, qid=QID)
+
+
+def test_report_18_the_remedy_has_the_value() -> None:
+    with pytest.raises(InputError, match=r"X\.replace\(0, np\.nan\).*--missing-token=0"):
+        ranker(missing=0).fit(X, Y, qid=QID)
+
+
+def test_first_use_python_01_rows_of_json_name_the_remedy(rankers: Any) -> None:
+    with pytest.raises(InputError, match="DataFrame"):
+        rankers["lightgbm"].predict([{"a": 0.5, "b": None}])
+
+
+def test_first_use_python_07_a_metric_of_all_queries_names_feval() -> None:
+    data = RankingDataset.from_arrays(X, Y, qid=QID)
+    with pytest.raises(InputError, match=r"one number.*feval"):
+        boostrank.evaluate(Y, data, lambda labels, scores: ("m", 1.0, True))
+
+
+def test_first_use_python_10_trees_are_short(rankers: Any) -> None:
+    assert len(repr(rankers["lightgbm"].model_.trees())) < 100
+
+
+def test_first_use_python_10_wide_data_is_short() -> None:
+    wide = np.tile(X, 50)
+    data = RankingDataset.from_arrays(wide, Y, qid=QID)
+    fitted = ranker(within_query=["rank"], n_estimators=1).fit(wide, Y, qid=QID)
+    assert len(repr(data.feature_space)) < 100
+    assert len(repr(fitted.model_.within_query)) < 200
+
+
+def test_first_use_python_12_lazy_frames_are_split() -> None:
+    frame = pl.DataFrame({"qid": QID, "a": X[:, 0]})
+    (train, _), *_ = boostrank.QueryKFold(4).split(frame.lazy())
+    assert train.size == 150

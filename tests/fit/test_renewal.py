@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import lightgbm
 import numpy as np
 import pytest
 
@@ -138,6 +139,17 @@ def test_a_refit_on_the_same_rows_gives_the_same_model(backend: str, objective: 
     assert again.info["renewed_on"] == len(few.queries)
 
 
+@pytest.mark.parametrize("backend", ENGINES)
+def test_a_refit_of_a_model_that_ended_early(backend: str, few: RankingDataset) -> None:
+    how: dict[str, Any] = {"valid_sets": [make_ranking_data(queries=10, seed=4).dataset], "backend": backend}
+    params = PARAMS | {"objective": "lambdarank", "learning_rate": 1.0}
+    stopped = train(params | {"early_stopping_rounds": 1}, few, 30, **how)
+    cut = train(params, few, 5, max_trees=2, backend=backend)
+    for model in (stopped, cut):
+        assert model.best_iteration < (model.info.trained_rounds or 0)
+        np.testing.assert_allclose(refit(model, few).predict(few), model.predict(few), atol=1e-5)
+
+
 def test_a_refit_of_an_average_is_the_average_of_refits(few: RankingDataset, more: RankingDataset) -> None:
     parts = [
         train(PARAMS | {"objective": name}, few, num_boost_round=rounds) for name, rounds in (("auto", 5), ("sdcg", 7))
@@ -160,10 +172,47 @@ def test_a_refit_needs_a_share_and_an_objective_of_ours(few: RankingDataset) -> 
     native = train(PARAMS | {"objective": "lightgbm:lambdarank"}, few, num_boost_round=2)
     with pytest.raises(ParameterError, match="keep"):
         refit(model, few, keep=1.5)
+    with pytest.raises(ParameterError, match="keep"):
+        refit(model, few, keep="0.5")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="lightgbm:lambdarank"):
         refit(native, few)
     with pytest.raises(ModelError, match="record"):
         refit(RankingModel(native._booster, info={}), few)
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_rounds_of_several_kinds_are_not_refitted(backend: str, few: RankingDataset) -> None:
+    def grown(earlier: Any = None, callbacks: Any = None, objective: str = "lambdarank", **params: Any) -> RankingModel:
+        own = PARAMS | {"objective": objective} | params
+        return train(own, few, 2, init_model=earlier, callbacks=callbacks, backend=backend)
+
+    first = grown()
+    same = refit(grown(first), few)
+    np.testing.assert_allclose(same.predict(few), grown(first).predict(few), atol=1e-5)
+    slower = lightgbm.reset_parameter(learning_rate=lambda number: 0.3 * 0.5**number)
+    foreign = RankingModel(first._booster, info={"backend": backend})
+    mixed = [
+        grown(first, learning_rate=0.5),
+        grown(first, objective="xe-ndcg"),
+        grown(grown(first, learning_rate=0.5), learning_rate=0.5),
+        grown(foreign),
+        grown(callbacks=[slower]),
+    ]
+    for model in mixed:
+        with pytest.raises(ModelError, match="between rounds"):
+            refit(model, few)
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_quick_keeps_the_leaves_of_other_rounds(backend: str, few: RankingDataset) -> None:
+    valid = make_ranking_data(queries=10, seed=4).dataset
+    first = train(PARAMS, few, 3, backend=backend)
+    slower = lightgbm.reset_parameter(learning_rate=lambda number: 0.3 * 0.5**number)
+    how: dict[str, Any] = {"valid_sets": [valid], "backend": backend, "quality": "quick"}
+    params = PARAMS | {"early_stopping_rounds": 2}
+    for given in ({"init_model": first}, {"callbacks": [slower]}):
+        assert train(params, few, 4, **how, **given).info.renewed_on is None
+    assert train(params, few, 4, **how).info.renewed_on == len(few.queries) + len(valid.queries)
 
 
 def test_the_command_writes_a_refitted_model(few: RankingDataset, tmp_path: Path) -> None:
