@@ -118,8 +118,12 @@ def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int |
     counted = sum(part.rounds for part in parts)
     if counted != len(values):
         raise ModelError(f"the record counts {counted} trees, but the file has {len(values)}")
+    if ranker.info.gain is not None and data.gain is None:
+        data = data.with_gain(ranker.info.gain)
     if ranker.info.gain is not None and data.gain != ranker.info.gain:
-        raise DataError(f"the model learnt the gain {ranker.info.gain!r}: read the data with it (--gain)")
+        raise DataError(
+            f"the model learnt the gain {ranker.info.gain!r}, but the data have {data.gain!r}: leave it out"
+        )
     # What is left of the scores without the grown trees is the linear start, which the parts that began with it share.
     features = ranker._features(data, threads)
     leaves = _find_leaves(ranker, features, len(values), threads)

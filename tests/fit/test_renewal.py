@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from boostrank import RankingDataset, RankingModel, average, refit, train
-from boostrank.core.errors import ModelError, ParameterError
+from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.data.text.writer import write_libsvm
 from boostrank.engines import get_backend
@@ -148,6 +148,13 @@ def test_a_refit_of_a_model_that_ended_early(backend: str, few: RankingDataset) 
     for model in (stopped, cut):
         assert model.best_iteration < (model.info.trained_rounds or 0)
         np.testing.assert_allclose(refit(model, few).predict(few), model.predict(few), atol=1e-5)
+
+
+def test_a_refit_takes_the_gain_of_the_model(few: RankingDataset) -> None:
+    model = train(PARAMS | {"objective": "lambdarank"}, few.with_gain("2 * label"), 2)
+    np.testing.assert_allclose(refit(model, few).predict(few), model.predict(few), atol=1e-5)
+    with pytest.raises(DataError, match="gain"):
+        refit(model, few.with_gain("3 * label"))
 
 
 def test_a_refit_of_an_average_is_the_average_of_refits(few: RankingDataset, more: RankingDataset) -> None:
