@@ -282,6 +282,7 @@ class CacheHeader(Struct, kw_only=True, forbid_unknown_fields=True):
 class KnownRecord(TypedDict):
     warnings: list[str]
     constant: list[Count]
+    missing: list[Count]
     fingerprints: dict[str, str]
 
 

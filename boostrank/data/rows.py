@@ -312,6 +312,7 @@ def constant_columns(features: Any) -> Int64Array:
             missing += missing_in(piece)
             np.fmin(low, _extreme(piece, np.fmin), out=low)
             np.fmax(high, _extreme(piece, np.fmax), out=high)
+        known["missing"] = np.flatnonzero(missing).tolist()
         known["constant"] = np.flatnonzero(((low == high) & (missing == 0)) | (missing == rows)).tolist()
     return np.array(known["constant"], dtype=np.int64)
 
@@ -361,6 +362,14 @@ def missing_in(features: Any) -> Int64Array:
         else:
             found += np.count_nonzero(np.isnan(piece), axis=0)
     return found
+
+
+def missing_columns(features: Any) -> Int64Array:
+    """Return the columns with missing values, ascending. Rows on disk know them once they were read."""
+    known = features.known if isinstance(features, Rows) else {}
+    if "missing" not in known:
+        known["missing"] = np.flatnonzero(sum(missing_in(piece) for _, piece in _pieces_of(features))).tolist()
+    return np.array(known["missing"], dtype=np.int64)
 
 
 def _extreme(piece: Any, of: np.ufunc) -> npt.NDArray[np.float32]:

@@ -526,7 +526,7 @@ def _remembered(
 ) -> RankingDataset:
     as_record(CacheNote, note)
     rows, columns = note["shape"]
-    if not all(one < columns for one in note["known"]["constant"]):
+    if not all(column < columns for name in ("constant", "missing") for column in note["known"][name]):
         raise ValueError("the entry has unknown columns")
     qid = arrays["qid"] if "qid" in arrays else np.array(note["qid"], dtype=object)
     places = RowPlaces(note["places"], arrays["place_rows"], arrays["place_lines"])

@@ -23,7 +23,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.options import quoted
-from boostrank.data.rows import missing_in
+from boostrank.data.rows import missing_columns
 from boostrank.engines.base import Backend, Callback, TrainRequest
 from boostrank.engines.params import refusal
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, as_callables
@@ -382,9 +382,8 @@ def describe_data(train_set: RankingDataset) -> DataRecord:
         "features": train_set.n_features,
         "feature_names": list(train_set.feature_names),
         "fingerprint": train_set.fingerprint,
+        "missing": [train_set.feature_names[i] for i in missing_columns(train_set.features).tolist()],
     }
-    if not train_set.on_disk:
-        data["missing"] = [train_set.feature_names[i] for i in np.flatnonzero(missing_in(train_set.features))]
     if train_set.categories:
         data["categories"] = to_record(train_set.categories)
     return data

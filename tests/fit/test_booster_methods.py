@@ -101,7 +101,7 @@ def test_importance_of_named_features_without_the_start(backend: str) -> None:
     frame, first = model.booster.trees_to_dataframe(), tree_counts(model)[0]
     counts = frame[frame[tree].between(first, first + BEST - 1)][feature].value_counts()
     assert model.feature_importance().tolist() == [counts.get(name, 0) for name in model.feature_names]
-    with pytest.raises(ParameterError, match=r"report\.importance"):
+    with pytest.raises(ParameterError, match=r"reporting\.importance"):
         model.feature_importance("cover")  # type: ignore[arg-type]
 
 

@@ -24,6 +24,7 @@ def example():
 def test_sweeps_equal_the_rank_distributions(ranks, sums, blend):
     query, scores = example()
     values = {"sigma": 0.7, "train_discount": blend, "ranks": ranks, "sums": sums, "normalize": "ideal"}
+    values["sweeps"] = 10
     loss, grad, hess = evaluate(SPEC, query, scores, values)
     tolerance = 1e-9 if sums == "exact" else 1e-6
     assert abs(loss - twin.loss(query, scores, values, None)) < tolerance

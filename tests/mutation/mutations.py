@@ -202,7 +202,7 @@ MUTATIONS = [
     # SoftRank: pair by pair, then in sweeps.
     (CONTESTS, "on_others[i] += slope", "on_others[i] -= slope", "soft-ndcg"),
     (CONTESTS, "slopes[t] *= -factors[t] * factors[t]", "slopes[t] *= -factors[t]", "soft-ndcg"),
-    (CONTESTS, "after = r + 1 if pi <= 0.5 else r", "after = r + 1", "soft-ndcg"),
+    (CONTESTS, "after = r + 1 if pi <= 0.5 else r", "after = r", "soft-ndcg"),
     (CONTESTS, "SHARES[c, row] / (1.0 - SHARES[c, row] * pi)", "SHARES[c, row]", "soft-ndcg"),
     (CONTESTS, "by_variance -= drop * density * y", "by_variance += drop * density * y", "soft-ndcg"),
     (CONTESTS, "y = (r + 0.5 - mean)", "y = (r + 1.0 - mean)", "soft-ndcg"),
