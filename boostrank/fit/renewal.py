@@ -63,7 +63,7 @@ def renew_leaves(model: RankingModel, plan: Plan) -> RankingModel:
         return model
     # The leaf of each row in each grown tree, and the scores before the first of them.
     data, start = training.train_set, training.begin
-    leaves = _find_leaves(model, data.features, len(values), plan.threads)
+    leaves = _find_leaves(model, data.features, values, plan.threads)
     scores = np.zeros(data.n_documents) if start is None else start.scores.copy()
     objective = training.objective.bind(data.labels, data.queries)
     named = engine.params.named(training.given.engine)
@@ -126,7 +126,7 @@ def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int |
         )
     # What is left of the scores without the grown trees is the linear start, which the parts that began with it share.
     features = ranker._features(data, threads)
-    leaves = _find_leaves(ranker, features, len(values), threads)
+    leaves = _find_leaves(ranker, features, values, threads)
     start = ranker._booster.predict(features, Wanted(rounds=ranker.best_iteration, threads=threads))
     for leaf, old in zip(leaves, values, strict=True):
         start -= old[leaf]
@@ -213,10 +213,13 @@ def _other_rule(engine: Backend, params: Mapping[str, Any]) -> str:
     return f"{changed[0]} changes the values of leaves" if changed else ""
 
 
-def _find_leaves(model: RankingModel, features: Any, trees: int, threads: int) -> npt.NDArray[np.uint16]:
-    """Return the leaf of each row in each grown tree, uint16[N, trees]."""
-    rows = features.shape[0]
-    leaves = np.empty((trees, rows), np.uint16)
+def _find_leaves(
+    model: RankingModel, features: Any, values: list[Float64Array], threads: int
+) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """Return the leaf of each row in each grown tree, [trees, N], in as few bytes as the largest tree allows."""
+    rows, trees = features.shape[0], len(values)
+    largest = max((leaf_values.size for leaf_values in values), default=1)
+    leaves = np.empty((trees, rows), np.min_scalar_type(largest))
     for first in range(0, rows, _ROWS):
         part = features[first : first + _ROWS]
         every = model._booster.predict(part, Wanted(LEAVES, rounds=model.best_iteration, threads=threads))
@@ -227,7 +230,7 @@ def _find_leaves(model: RankingModel, features: Any, trees: int, threads: int) -
 def _renew_trees(
     objective: BoundObjective,
     scores: Float64Array,
-    leaves: npt.NDArray[np.uint16],
+    leaves: npt.NDArray[np.unsignedinteger[Any]],
     values: list[Float64Array],
     params: Mapping[str, Any],
     keep: float = 0.0,
