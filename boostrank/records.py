@@ -71,6 +71,14 @@ class TrainingRecord(TypedDict, total=False):
     mixed_steps: bool
 
 
+class RenewalRecord(TypedDict):
+    """The data from which all leaves were computed again after the training."""
+
+    queries: Count
+    fingerprint: str
+    files: list[str]
+
+
 class FoldsRecord(TypedDict, total=False):
     """The members of an average over folds, with held-out metrics."""
 
@@ -133,7 +141,7 @@ class ModelInfo(
         versions: version of each program.
         averaged: rounds and parameters of each model of an average.
         folds: members of an average over folds, with rounds and held-out metrics.
-        renewed_on: number of queries from which all leaves were computed again after the training.
+        renewed: data from which all leaves were computed again after the training.
         price: number of trees and the limit on it.
         calibration: map from scores to expected grades.
         fill: numbers that replace missing values, by feature.
@@ -151,7 +159,7 @@ class ModelInfo(
     averaged: list[dict[str, Any]] | None = None
     folds: FoldsRecord | None = None
     within_query: WithinRecord | None = None
-    renewed_on: int | None = None
+    renewed: RenewalRecord | None = None
     price: PriceRecord | None = None
     calibration: CalibrationRecord | None = None
     fill: dict[str, float] | None = None

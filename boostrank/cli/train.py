@@ -343,6 +343,9 @@ def _print_outcome(
         fields |= dataclasses.asdict(summary) | {"tree_seconds": summary.tree_seconds}
         fields |= {"objective": model.info["objective"]["name"], "metrics": model.best_score, "rounds": progress.rounds}
         _report_one(model, progress, stopped)
+    if model.info.renewed is not None:
+        fields["renewed"] = model.info.renewed["queries"]
+        say(f"leaves computed again from all {fields['renewed']:,} queries, after these metrics: test on other queries")
     if own.as_json:
         counted = {"trees": count_trees(model)} if get_backend(model.backend).grows_trees else {}
         price = {} if model.info.price is None else {"price": model.info.price}

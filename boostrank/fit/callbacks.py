@@ -12,18 +12,6 @@ if TYPE_CHECKING:
     from boostrank.fit.checkpoint import Checkpoint
 
 
-def find_result(env: Any, metric: str | None, dataset: str | None, ignore: Sequence[str], purpose: str) -> Any:
-    """Return a metric's result on a data set, by default the first that is not in `ignore`."""
-    results = env.evaluation_result_list or []
-    for result in results:
-        considered = result[0] == dataset if dataset else result[0] not in ignore
-        if considered and metric in (None, result[1]):
-            return result
-    watched = f"{metric or 'a metric'} on {dataset or 'a validation set'}"
-    seen = ", ".join(f"{result[0]}'s {result[1]}" for result in results) or "nothing"
-    raise ParameterError(f"{purpose} needs {watched}, but the evaluation returned {seen}")
-
-
 class EarlyStopping:
     """A callback that stops when a metric on a data set has not improved for a while, and keeps the best round.
 
@@ -57,7 +45,7 @@ class EarlyStopping:
         self._best = 0.0
 
     def __call__(self, env: Any) -> None:
-        result = find_result(env, self._metric, self._dataset, self._ignore, "early stopping")
+        result = self._watched(env.evaluation_result_list or [])
         value = result[2] if result[3] else -result[2]
         if env.iteration == env.begin_iteration:  # a new training, such as the next fold
             self.best_iteration = None
@@ -67,6 +55,16 @@ class EarlyStopping:
         stalled = env.iteration - self.best_iteration >= self.stopping_rounds
         if stalled or env.iteration == env.end_iteration - 1:
             raise StopTraining(self.best_iteration, self.best_score)
+
+    def _watched(self, results: Sequence[Any]) -> Any:
+        """Return the result of the metric on the data set, by default the first that is not for training."""
+        for result in results:
+            considered = result[0] == self._dataset if self._dataset else result[0] not in self._ignore
+            if considered and self._metric in (None, result[1]):
+                return result
+        watched = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
+        seen = ", ".join(f"{result[0]}'s {result[1]}" for result in results) or "nothing"
+        raise ParameterError(f"early stopping needs {watched}, but the evaluation returned {seen}")
 
 
 class Gated:

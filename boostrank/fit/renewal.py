@@ -33,6 +33,7 @@ from boostrank.fit.run import PreparedTraining, prepare_training
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.objective.bound import BoundObjective
 from boostrank.objective.mixture import objective_from_dict
+from boostrank.records import RenewalRecord
 
 _ROWS = 1 << 16  # rows whose leaves are found together
 _OF_CATEGORIES = "categorical splits have a penalty of their own"
@@ -74,7 +75,7 @@ def renew_leaves(model: RankingModel, plan: Plan) -> RankingModel:
         body = engine.format.filled(body, array_of(plan.fill, plan.train_set.feature_names))
     categories = {data.feature_names.index(name): column for name, column in plan.train_set.categories.items()}
     booster = engine.load(body).finished(categories)
-    return model.altered(booster=booster, info=model.info | {"renewed_on": len(data.queries)})
+    return model.altered(booster=booster, info=model.info | {"renewed": _describe(plan.train_set)})
 
 
 @takes_dataset
@@ -140,7 +141,7 @@ def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int |
         new = _renew_trees(objective, scores, leaves[trees], unweighted, part.params, keep)
         renewed += [value * part.weight for value in new]
     booster = engine.load(engine.format.with_leaves(parsed, renewed)).finished({})
-    info = structs.replace(ranker.info, renewed_on=len(data.queries), calibration=None)
+    info = structs.replace(ranker.info, renewed=_describe(data), calibration=None)
     return ranker.altered(booster=booster, best_rounds=0, info=info, evals_result={}, summary=None)
 
 
@@ -193,6 +194,10 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
             params=params,
             starts=part["starts"],
         )
+
+
+def _describe(data: RankingDataset) -> RenewalRecord:
+    return {"queries": len(data.queries), "fingerprint": data.fingerprint, "files": list(data.provenance.files)}
 
 
 def unrenewable(engine: Backend, training: PreparedTraining) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,10 +82,11 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     """
     ranker = as_model(model)
     data = ranker.check_features(data)
-    trained, queries = ranker.info.data or {}, data.queries
-    if trained.get("fingerprint") == data.fingerprint:
+    learnt_from: list[Mapping[str, Any]] = [record for record in (ranker.info.data, ranker.info.renewed) if record]
+    queries = data.queries
+    if any(record.get("fingerprint") == data.fingerprint for record in learnt_from):
         raise DataError("the model was trained on these data, where its scores are too good: pass other queries")
-    files = set(map(os.path.abspath, trained.get("files", ())))
+    files = {os.path.abspath(name) for record in learnt_from for name in record.get("files", ())}
     if seen := [name for name in data.provenance.files if os.path.abspath(name) in files]:
         warn_user(f"{seen[0]}: training read this file; scores are too good for the same queries", DataWarning)
     grades, owner, count = data.labels, queries.of_rows(), len(queries)

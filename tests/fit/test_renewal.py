@@ -10,8 +10,8 @@ import lightgbm
 import numpy as np
 import pytest
 
-from boostrank import RankingDataset, RankingModel, average, refit, train
-from boostrank.core.errors import DataError, ModelError, ParameterError
+from boostrank import RankingDataset, RankingModel, average, calibrate, refit, train
+from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterError
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.data.text.writer import write_libsvm
 from boostrank.engines import get_backend
@@ -55,7 +55,7 @@ def test_the_rows_that_trained_give_the_same_model(backend: str, objective: str,
     renewed = renew_leaves(model, plan)
     tolerance = 0.0 if backend == "lightgbm" else 1e-5
     np.testing.assert_allclose(renewed.predict(few), model.predict(few), rtol=0.0, atol=tolerance)
-    assert renewed.info["renewed_on"] == len(few.queries)
+    assert renewed.info["renewed"]["queries"] == len(few.queries)
 
 
 @pytest.mark.usefixtures("leaves_as_grown")
@@ -123,8 +123,8 @@ def test_quick_learns_from_the_queries_that_stopped_it(backend: str, few: Rankin
     kept = train(
         PARAMS, few, valid_sets=[valid], quality="quick", backend=backend, num_boost_round=model.best_iteration
     )
-    assert model.info["renewed_on"] == 50
-    assert "renewed_on" not in kept.info  # no early stopping: the validation queries are only measured
+    assert model.info["renewed"]["queries"] == 50
+    assert "renewed" not in kept.info  # no early stopping: the validation queries are only measured
     leaves = [one.predict(valid, pred_leaf=True)[:, -1] for one in (model, kept)]
     np.testing.assert_array_equal(*leaves)
     assert not np.allclose(model.predict(valid), kept.predict(valid))
@@ -136,7 +136,7 @@ def test_a_refit_on_the_same_rows_gives_the_same_model(backend: str, objective: 
     model = train(PARAMS | {"objective": objective}, few, num_boost_round=12, backend=backend)
     again = refit(model, few)
     np.testing.assert_allclose(again.predict(few), model.predict(few), rtol=0.0, atol=1e-5)
-    assert again.info["renewed_on"] == len(few.queries)
+    assert again.info["renewed"]["queries"] == len(few.queries)
 
 
 @pytest.mark.parametrize("backend", ENGINES)
@@ -218,8 +218,10 @@ def test_quick_keeps_the_leaves_of_other_rounds(backend: str, few: RankingDatase
     how: dict[str, Any] = {"valid_sets": [valid], "backend": backend, "quality": "quick"}
     params = PARAMS | {"early_stopping_rounds": 2}
     for given in ({"init_model": first}, {"callbacks": [slower]}):
-        assert train(params, few, 4, **how, **given).info.renewed_on is None
-    assert train(params, few, 4, **how).info.renewed_on == len(few.queries) + len(valid.queries)
+        assert train(params, few, 4, **how, **given).info.renewed is None
+    renewed = train(params, few, 4, **how).info.renewed
+    assert renewed is not None
+    assert renewed["queries"] == len(few.queries) + len(valid.queries)
 
 
 def test_the_command_writes_a_refitted_model(few: RankingDataset, tmp_path: Path) -> None:
@@ -228,4 +230,23 @@ def test_the_command_writes_a_refitted_model(few: RankingDataset, tmp_path: Path
     train(PARAMS | {"objective": "lambdarank"}, RankingDataset.read(data), num_boost_round=3).save(model)
     result = invoke("refit", model, data, "-o", tmp_path / "new.txt", "--keep", 0.2)
     assert result.exit_code == 0, result.output
-    assert RankingModel.load(tmp_path / "new.txt").info["renewed_on"] == len(few.queries)
+    assert RankingModel.load(tmp_path / "new.txt").info["renewed"]["queries"] == len(few.queries)
+
+
+def test_a_refitted_model_is_not_calibrated_on_the_data_of_the_refit(few: RankingDataset) -> None:
+    other = make_ranking_data(queries=40, seed=5).dataset
+    model = refit(train(PARAMS | {"objective": "lambdarank"}, few, 3), other)
+    with pytest.raises(DataError, match="trained on these data"):
+        calibrate(model, other)
+
+
+def test_the_command_says_that_leaves_come_from_the_validation_queries(few: RankingDataset, tmp_path: Path) -> None:
+    train_file, valid_file = tmp_path / "t.txt", tmp_path / "v.txt"
+    write_libsvm(train_file, few)
+    write_libsvm(valid_file, make_ranking_data(queries=10, seed=4).dataset)
+    result = invoke("train", train_file, "--valid", valid_file, "--quality", "quick", "-m", tmp_path / "m.txt")
+    assert result.exit_code == 0, result.output
+    assert "40 queries" in result.stderr
+    held = RankingDataset.read(valid_file)
+    with pytest.warns(DataWarning, match="v.txt: training read"):
+        calibrate(tmp_path / "m.txt", held)
