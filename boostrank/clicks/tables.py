@@ -112,10 +112,10 @@ def _counted(
                 counts = checked_counts(batch.number, columns, batch.refuse)
             else:
                 counts = batch.whole(position, 1, MAX_POSITION), np.ones(len(batch), np.int64), batch.truth(clicked)
-            there = rows > 0
-            waiting.append(
-                _summed(pa.table([rows[there], *(column[there] for column in counts)], waiting[0].column_names))
-            )
+            columns_of_batch = [rows, *counts]
+            if keys and not rows.all():
+                columns_of_batch = [column[rows > 0] for column in columns_of_batch]
+            waiting.append(_summed(pa.table(columns_of_batch, waiting[0].column_names)))
             # Merge the sums of batches once they are twice as large, so that memory contains little more than entries.
             if sum(map(len, waiting[1:])) > len(waiting[0]) + _MANY:
                 waiting = [_summed(pa.concat_tables(waiting))]

@@ -267,7 +267,7 @@ class Workers:
             self._asked.pop(rank, None)
             if rank == self.ranks[0]:
                 listen(message)
-        else:
+        elif rank in self.ranks:  # others report late what is no longer asked
             self._results[rank] = message
         return True
 

@@ -80,7 +80,8 @@ class TrainingError(BoostrankError, RuntimeError):
     """Error for a training that cannot continue, such as a broken gradient or a failed write.
 
     Attributes:
-        model: `RankingModel` with the rounds before a broken gradient; None if there are no such rounds.
+        model: `RankingModel` with the rounds before a broken gradient or a lost worker; None if there are no such
+            rounds.
     """
 
     model: Any = None

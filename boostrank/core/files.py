@@ -384,7 +384,7 @@ LOGGED = "JSON: boostrank data join reads features that a search engine logged"
 # Pattern of the first bytes of a file that is not ranking data, scores or a model, and what it is, with a remedy.
 _KINDS = (
     (
-        rb"\x80[\x02-\x05]|x[\x01^\x9c\xda]|c(copy_reg|[a-z]+boost|lightgbm)\S*\n",
+        rb"\x80[\x02-\x05]|x[\x01^\x9c\xda]|c(copy_reg|xgboost|catboost|lightgbm|boostrank)[\w.]*\n\w+\n",
         "a pickle, which can run any code: use save_model or to_parquet instead",
     ),
     (rb"(?s).{257}ustar", "a tar archive: unpack it first"),

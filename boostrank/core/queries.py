@@ -136,8 +136,9 @@ class QueryIndex:
             mend = "the rows of a query must be contiguous; sort them stably by query id"
             mend += " (sort=True, or BoostRanker(sort=True))"
             sizes = np.diff(starts, append=given.size)
-            if firsts.dtype.kind in "iu" and not np.any(sizes % np.maximum(firsts, 1)):
-                mend = "the ids seem to be the sizes of the queries; pass the query id of each row"
+            are_sizes = firsts.dtype.kind in "iu" and int(firsts.min()) > 0 and int(firsts.max()) > 1
+            if are_sizes and not np.any(sizes % firsts):
+                mend += "; or, if the ids are the sizes of the queries, pass the query id of each row"
             raise DataError(
                 f"query {name!r} appears again at row {starts[at]} (0-based) after ending near row "
                 f"{starts[numbers[at]]}: {mend}"
@@ -360,7 +361,7 @@ def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _id_of_object(one: Any, row: int) -> int | str:
     if isinstance(one, str):
         return one
-    if one is None or str(one).lower() in ("<na>", "nat", "nan", "inf", "-inf"):
+    if one is None or str(one).lower() in ("<na>", "nat", "nan", "inf", "-inf", "infinity", "-infinity"):
         raise DataError(f"row {row} has no query id")
     if isinstance(one, date | time | np.datetime64) or type(one).__name__ == "Period":
         return time_text(str(one).replace("T", " "))

@@ -31,8 +31,12 @@ def read_frame(
     weight: str | None,
     drop: Sequence[str],
     document: str | None = None,
+    known: Collection[str] = (),
 ) -> tuple[Any, Any, Any, Any, npt.NDArray[Any] | None]:
-    """Return a narwhals frame's features, labels, query ids, weights and document names, with None for absent ones."""
+    """Return a narwhals frame's features, labels, query ids, weights and document names, with None for absent ones.
+
+    Columns in `known` are features, also if they look like the index of a pandas frame.
+    """
     from boostrank.data.frames import ids_of, names_of, values_of, without_index
 
     if not isinstance(drop, Iterable):
@@ -45,7 +49,9 @@ def read_frame(
         if column not in names:
             raise DataError(f"the data frame has no column {column!r}; it has {', '.join(names)}")
     for role, option in (("y", "label"), ("ids", "qid")):
-        usual = chosen.get(role) or usual_column(option, names, {*chosen.values(), *dropped})
+        taken = {*chosen.values(), *dropped}
+        plain = option if option in names and option not in taken else None
+        usual = chosen.get(role) or plain or usual_column(option, names, taken)
         if usual is None:
             known = " or ".join(chain(*DEFAULTS[option]))
             words = f"the data frame has no {option} column called {known}; name it with {option}="
@@ -56,9 +62,12 @@ def read_frame(
     documents = values.get("documents")
     if documents is not None:
         documents = np.array(["" if one is None or one != one else str(one) for one in documents], object)
-    kept = [i for i, name in enumerate(names) if name not in (*chosen.values(), *dropped)]
-    say_query_columns([names[i] for i in kept])
-    return without_index(table[:, kept]), values["y"], values["ids"], values.get("weight"), documents
+    others = {*chosen.values(), *dropped}
+    table = without_index(table, {*others, *known})
+    kept = [i for i, name in enumerate(names_of(table)) if name not in others]
+    features = table[:, kept]
+    say_query_columns(names_of(features))
+    return features, values["y"], values["ids"], values.get("weight"), documents
 
 
 def read_columns(table: Any, names: Sequence[str]) -> dict[str, Float64Array]:
@@ -197,7 +206,8 @@ def read_rows(
             raise DataError(f"{len(table.columns)} features need as many distinct feature names, but got {len(given)}")
         table = table.rename(dict(zip(table.columns, given, strict=True)))
     else:
-        table = without_index(table, named_columns(categorical_feature, names_of(table)))
+        categorical_feature = named_columns(categorical_feature, names_of(table))  # positions count all columns
+        table = without_index(table, categorical_feature)
     found = names_of(table)
     features, categories = read_table(table, found, categorical=named_columns(categorical_feature, found))
     return features, found, categories

@@ -302,9 +302,17 @@ class RankingDataset:
         """
         frames: Any = import_module("boostrank.data.frames")
         table = frames.as_table(frame)
-        X, y, ids, weights, names = read_frame(table, label, qid, weight, [drop] if isinstance(drop, str) else drop, id)
         space = like.feature_space if isinstance(like, RankingDataset) else like
-        features = {"X": X, "categorical_feature": categorical_feature}
+        # Columns that are named as features are no index of a pandas frame.
+        listed = categorical_feature if isinstance(categorical_feature, list | tuple) else ()
+        known = [name for name in listed if isinstance(name, str)] if space is None else space.feature_names
+        dropped = [drop] if isinstance(drop, str) else drop
+        X, y, ids, weights, names = read_frame(table, label, qid, weight, dropped, id, known)
+        features = {
+            "X": X,
+            "categorical_feature": categorical_feature,
+            "feature_names": frames.names_of(X),
+        }
         if space is not None:
             rows = frames.read_like(X, space.feature_names, space.categories)
             features = {"X": rows, "feature_names": space.feature_names, "copy": False}

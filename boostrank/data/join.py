@@ -230,8 +230,10 @@ def _typed(rows: DocumentRows, name: str) -> Any:
             continue
     words = column.to_pylist()
     odd = [row for row, word in enumerate(words) if word and number_in(word) != number_in(word)]
-    stand_ins = [row for row in odd if words[row].encode().lower() in STAND_INS]
-    if len(odd) < len(words) - column.null_count and stand_ins == odd:
+    stand_ins = {row for row in odd if words[row].encode().lower() in STAND_INS}
+    if len(stand_ins) == len(odd) == len(words) - column.null_count:
+        return column  # nothing but stand-ins: text
+    if odd and len(stand_ins) == len(odd):
         word = words[odd[0]]
         reason = f"if it stands for a missing value, --missing-token {shlex.quote(word)} reads it as one"
     elif odd and all(row in stand_ins or WRITTEN.fullmatch(words[row]) for row in odd):

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -185,6 +186,8 @@ def read_rows(
     rows = DocumentRows(path or f"the {kind}", what)
     if path is None:
         _add_object(rows, source)
+    elif os.path.exists(path) and not os.path.isfile(path):  # a pipe, which can be read only once
+        _add_list(rows)
     else:
         spec, first = format_of(source), b""
         if not spec.begins:  # text
@@ -234,10 +237,11 @@ def _add_list(rows: DocumentRows) -> None:
             rows.words |= words_in(line)
         if line.startswith(b"#") or not line.strip():
             continue
-        cells = _cells(line)
-        if len(cells) > 1 and cells[1].startswith("qid:") and rows.what == "grade":
-            qid, name, word = cells[1][4:], name_in(line.partition(b"#")[2]), cells[0]
+        words_of_row = line.decode("utf-8", "backslashreplace").split()
+        if len(words_of_row) > 1 and words_of_row[1].startswith("qid:") and rows.what == "grade":
+            qid, name, word = words_of_row[1][4:], name_in(line.partition(b"#")[2]), words_of_row[0]
         else:
+            cells = _cells(line)
             width = width or len(cells)
             if len(cells) != width or width not in forms:
                 words = f"{shown(line)} must be {_WORDS[rows.what]}, or a table that names its columns"
@@ -277,7 +281,7 @@ def _add_json(rows: DocumentRows, entries: Iterable[tuple[int, Any]]) -> None:
 
 def _add_object(rows: DocumentRows, source: Any) -> None:
     """Add the rows of a data frame or a mapping."""
-    from boostrank.data.frames import as_frame, names_of, values_of
+    from boostrank.data.frames import as_frame, ids_of, names_of, values_of
 
     frame = as_frame(source)
     if frame is None:
@@ -287,7 +291,7 @@ def _add_object(rows: DocumentRows, source: Any) -> None:
         return
     choose(rows, names_of(frame), {})
     rows.by_row = True
-    columns = [values_of(frame, name).tolist() for name in rows.columns.values()]
+    columns = [(ids_of if role == "qid" else values_of)(frame, name).tolist() for role, name in rows.columns.items()]
     for number, (qid, name, value) in enumerate(zip(*columns, strict=True), 1):
         rows.add_value(qid, name, value, number)
 

@@ -438,3 +438,18 @@ def test_first_use_cli_14_split_says_the_shares() -> None:
         line = next(line for line in result.stderr.splitlines() if f"p-{name}.txt" in line)
         assert f"{number[name] / QUERIES:.1%}" in line
         assert share in line
+
+
+def test_features_called_index_stay_where_they_are_named_or_stand_later() -> None:
+    frame = pd.DataFrame({"qid": [1, 1], "label": [1.0, 0.0], "index": [7.0, 8.0], "f1": [0.1, 0.2]})
+    data = RankingDataset.from_frame(frame)
+    assert data.feature_names == ("index", "f1")
+    assert RankingDataset.from_frame(frame[["index", "qid", "label", "f1"]], like=data).feature_names == ("index", "f1")
+    two = frame.assign(relevance=[0.0, 1.0])
+    assert "relevance" in RankingDataset.from_frame(two).feature_names  # the column `label` is the label
+
+
+def test_unsorted_ids_are_told_to_be_sorted() -> None:
+    for ids in ([0, 1, 0, 1], [1, 1, 2, 2, 1]):
+        with pytest.raises(DataError, match="sort=True"):
+            RankingDataset.from_arrays(np.zeros((len(ids), 1)), np.zeros(len(ids)), qid=ids)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -411,3 +413,28 @@ def test_report_05_qrels_of_another_form_are_refused(plain: Path, tmp_path: Path
     for name in ("true.csv", "true.parquet"):
         table = written(tmp_path / name, frame_of([("q1", "d1", True), ("q1", "d2", False)], "qid docno label"))
         assert values_by_query(table) == {"q1": {"d1": 1, "d2": 0}}
+
+
+def test_judgements_come_through_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "qrels"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("".join(f"q{i} 0 d{i} 1\n" for i in range(9_000)),))
+    writer.start()
+    judged = values_by_query(str(pipe))
+    writer.join()
+    assert len(judged) == 9_000
+
+
+def test_days_of_a_frame_are_the_ids_of_data_sets() -> None:
+    frame = pd.DataFrame({"qid": pd.to_datetime(["2024-01-31"]), "doc_id": ["a"], "label": [1]})
+    assert list(values_by_query(frame)) == ["2024-01-31"]
+
+
+def test_rows_of_letor_may_have_tabs(tmp_path: Path) -> None:
+    file = written(tmp_path / "judged.txt", "4 qid:1\t1:0.5\t2:0.3 # a\n0 qid:1\t1:0.1\t2:0.2 # b\n")
+    assert values_by_query(str(file)) == {"1": {"a": 4.0, "b": 0.0}}
+
+
+def test_columns_of_scores_by_other_libraries_are_no_pickles(tmp_path: Path) -> None:
+    table = written(tmp_path / "t.csv", "catboost_score,qid,label\n0.5,1,0\n0.7,1,1\n")
+    assert boostrank.RankingDataset.read(table).feature_names == ("catboost_score",)

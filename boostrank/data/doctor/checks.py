@@ -129,7 +129,7 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
     total = count + p.n_rows
     allowed = p.reading.skip and count + p.stand_in_rows <= p.reading.max_bad_share * total
     cost = "train skips these rows" if allowed else "train refuses the file"
-    command = re.search("`(.+)`", " ".join(error.reason for error in p.causes.values()))
+    command = re.search("`([^`]+)`", " ".join(error.reason for error in p.causes.values()))
     options, fix = "", command[1] if command else "mend the rows"
     if count <= MOST_LEFT_OUT * total and not allowed:
         options = f"--on-bad-line skip --max-bad-share {math.ceil(1000 * count / max(total, 1)) / 1000:g}"

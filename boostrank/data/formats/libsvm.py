@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import pairwise
 from typing import Any
 
@@ -27,7 +27,7 @@ from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.source import Format, OneSource, Reading, Source
 from boostrank.data.text import files as text_files
 from boostrank.data.text import parser as parse
-from boostrank.data.text.files import CELL, STAND_INS, Text, TextFile, open_text, separator_in, shown
+from boostrank.data.text.files import CELL, STAND_INS, Text, TextFile, open_text, packing, separator_in, shown
 
 _PROBED_LINES = 64
 _INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}
@@ -389,7 +389,7 @@ class LibsvmSource(Source):
         path = self._open[-1].path or "FILE"
         source, new = shlex.quote(path), shlex.quote(f"{path}.new")
         if self._open[-1].is_packed:
-            source = f"<(gzip -dc {source})"
+            source = f"<({_unpacker_of(path)} -dc {source})"
         if self.weighted or _WEIGHTED.match(line):
             words = f"{shown(line.split()[0])} is label:weight, as in XGBoost, but FILE.weight holds weights"
             command = rf"sed -E 's/^([^:# ]+):[^ ]+/\1/' {source} > {new}"
@@ -511,3 +511,10 @@ SPEC = Format(
     (".libsvm", ".svm", ".svmlight", ".svmrank", ".letor"),
     aliases=("svmrank", "letor", "svmlight"),
 )
+
+
+def _unpacker_of(path: str) -> str:
+    """Return the program that unpacks a file, gzip for one that cannot be opened again."""
+    with suppress(OSError), open(path, "rb") as file:
+        return (packing(file.read(8)) or ("gzip", None))[0]
+    return "gzip"
