@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import glob
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -60,8 +58,9 @@ def compare(own: Compare, reading: FileOptions) -> None:
     exit status is 1 if a condition holds.
     """
     files = {own.old: _files(own.old), own.new: _files(own.new)}
-    if len(files) < 2 or set(files[own.old]) & set(files[own.new]):
-        raise InputError("the same file is given twice")
+    twice = sorted(set(files[own.old]) & set(files[own.new]))
+    if twice:
+        raise InputError(f"{twice[0]} is given twice, as OLD and as NEW")
     from boostrank.model.scores import load_ranker
     from boostrank.reporting.comparison import Condition, compare
     from boostrank.reporting.rank_changes import Ranker
@@ -88,9 +87,9 @@ def compare(own: Compare, reading: FileOptions) -> None:
 
 def _files(pattern: str) -> list[str]:
     """Return the files of a ranker, which is one file or a pattern."""
-    if os.path.exists(pattern):
-        return [pattern]
-    return sorted(glob.glob(pattern, recursive=True))
+    from boostrank.data.source import matching
+
+    return [path for path in matching(pattern) if not path.endswith(".meta.json")]
 
 
 class JudgedData:

@@ -28,6 +28,7 @@ from boostrank.options import (
     TargetOptions,
     ThreadOptions,
     argument,
+    listed_names,
     option,
 )
 
@@ -84,7 +85,7 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
             if one != "-" and os.path.isfile(f"{one}{ENDING}"):
                 say(f"{one}{ENDING} exists; pass --clicks to check it instead of the labels")
     if own.target:
-        findings = Findings([*findings, *_of_target(own.target, sets[0], declared, own.fill is not None)])
+        findings = Findings([*findings, *_of_target(own.target, sets[0], declared, own.fill)])
     errors, warnings = (sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING))
     settle(BAD_INPUT if errors else GATE_SHUT if warnings and strict else DONE)
     if own.as_json:
@@ -104,14 +105,18 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
         click.echo(f"train needs these options: {' '.join(dict.fromkeys(options))}")
 
 
-def _of_target(target: str, profile: Profile, declared: tuple[Any, ...], fills: bool) -> Iterator[Finding]:
+def _of_target(target: str, profile: Profile, declared: tuple[Any, ...], fill: str | None) -> Iterator[Finding]:
     """Yield findings about data that the serving program cannot represent."""
     from boostrank.data.doctor import Finding, Severity
     from boostrank.export import TARGETS
 
     cost = f"train --for {target} refuses the data, as export does the model"
-    lacking = [] if fills else profile.examined[profile.missing[profile.examined] > 0].tolist()
+    lacking = profile.examined[profile.missing[profile.examined] > 0].tolist()
     missing = [profile.feature_names.get(number, str(number)) for number in lacking]
+    # A rule without a name fills every feature; others fill theirs.
+    rules = listed_names(fill) if fill else ()
+    filled = {rule.rpartition("=")[0] for rule in rules}
+    missing = [] if "" in filled else [name for name in missing if name not in filled]
     coded = [name for name in profile.space.categories if name not in profile.text] if profile.space else []
     names = tuple(profile.feature_names.values())
     spec = TARGETS.get(target)

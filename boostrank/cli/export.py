@@ -92,11 +92,13 @@ def export(own: Export, reading: FileOptions) -> None:
         largest = proof.moves.largest
         click.echo(f"{name_of(own.data)}: {moved_line(proof.moves)}; the largest difference is {largest:.2g}")
     if names is not None and len({*map(feature_name, names)} - {*model.feature_names}):
-        pairs = (f"{mine} is {feature_name(one)}" for mine, one in zip(model.feature_names[:5], names, strict=False))
-        say(f"names in {own.names} are taken in the model's order: {', '.join(pairs)}, ...")
+        pairs = [f"{mine} is {feature_name(one)}" for mine, one in zip(model.feature_names[:5], names, strict=False)]
+        pairs += ["..."] * (len(model.feature_names) > len(pairs))
+        say(f"names in {own.names} are taken in the model's order: {', '.join(pairs)}")
     if target.rules.missing is not None and model.info.fill:
         values = ", ".join(f"{name}={shortest(model.info.fill[name])}" for name in used if name in model.info.fill)
-        click.echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
+        if values:
+            click.echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
     for line in how_to(target, own.output, own.name):
         click.echo(line)
 

@@ -409,8 +409,9 @@ def _check_defaults(model: RankingModel, served: ServedModel, target: TargetSpec
         if fill is not None or target.rules.missing is None:
             number = "NaN" if target.rules.missing is None else f"{shortest(fill)}"
             fix = f"give it {target.default.format(value=number)}"
+        read = "NaN" if np.isinf(value) else f"{value:g}"
         raise ExportError(
-            f"{name!r}: {target.title} would read {value:g} in documents without a value, but the model scores missing "
+            f"{name!r}: {target.title} would read {read} in documents without a value, but the model scores missing "
             f"values otherwise; {fix}, or, if no document lacks a value, pass `--allow missing`"
         )
 

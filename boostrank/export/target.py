@@ -195,6 +195,8 @@ class TargetSpec:
         if declared and names and (fault := name_fault(declared, names, ordered=self.ordered)):
             yield Objection("names", fault, "pass the features of the model with --feature-names")
         for feature in declared if names and not self.no_missing else ():
+            if isinstance(feature, str):  # a name alone declares no default
+                continue
             default = default_of(feature, self.unset)
             if name_of(feature) in missing and not math.isnan(default):
                 words = f"{name_of(feature)!r} has missing values in the data, but would be {default:g} in {self.title}"

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -41,9 +41,6 @@ CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#b38b14", "#d4587d", "#
 _LIGHT = ("#1c2024", "#60666d", "#d9dde1", "#ffffff")
 _DARK = ("#e6e8ea", "#9ba1a8", "#363b41", "#15181b")
 
-Call = tuple[str, dict[str, Any]]
-"""The name and the arguments of a vl-convert function, as JSON data."""
-
 # vl-convert's V8 reserves 64 GB of address space. It aborts the process under an address limit (`ulimit -v`), and in a
 # process forked after drawing. So it runs in a separate process.
 _CHILD = """
@@ -51,7 +48,7 @@ import json, sys
 request = json.load(sys.stdin)
 sys.path[:] = request["path"]
 import vl_convert
-json.dump([getattr(vl_convert, name)(**arguments) for name, arguments in request["calls"]], sys.stdout)
+json.dump(vl_convert.javascript_bundle(**request["arguments"]), sys.stdout)
 """
 _OWN_END = (signal.SIGTRAP, signal.SIGABRT, signal.SIGILL, signal.SIGSEGV) if os.name != "nt" else ()
 _NO_ADDRESSES = "it reserves 64 GB of address space but uses little of it; remove the address space limit (ulimit -v)"
@@ -84,30 +81,30 @@ def vega_script() -> str:
     """Return the browser script `window.vegaEmbed` of about 0.9 MB, which takes two seconds to build."""
     need_report_extra()
     arguments = {"snippet": "window.vegaEmbed = vegaEmbed;", "vl_version": vega_lite_version()}
-    (made,) = converted([("javascript_bundle", arguments)])
+    script = _bundle(arguments)
     # Notice required by the BSD licence.
     notice = "/* Vega, Vega-Lite, Vega-Embed: copyright University of Washington Interactive Data Lab, BSD-3-Clause */"
-    return f"{notice}(() => {{{made}\n}})();"
+    return f"{notice}(() => {{{script}\n}})();"
 
 
-def converted(calls: Sequence[Call]) -> list[str]:
-    """Call vl-convert functions and return their results."""
+def _bundle(arguments: Mapping[str, str]) -> str:
+    """Return the result of `vl_convert.javascript_bundle`."""
     if not sys.executable or getattr(sys, "frozen", False):
-        raise TrainingError("charts are drawn in a Python process, but sys.executable is not set")
-    request = json.dumps({"path": [os.path.abspath(folder) for folder in sys.path], "calls": calls})
+        raise TrainingError("the script of charts is built in a Python process, but sys.executable is not set")
+    request = json.dumps({"path": [os.path.abspath(folder) for folder in sys.path], "arguments": arguments})
     try:  # -P: import nothing from the current folder
         done = subprocess.run([sys.executable, "-P", "-c", _CHILD], input=request.encode(), capture_output=True)
     except OSError as error:
-        raise TrainingError(f"the process that draws charts cannot be started: {error.strerror}") from error
+        raise TrainingError(f"the process that builds the script cannot be started: {error.strerror}") from error
     if done.returncode < 0:
         name = next((one.name for one in signal.Signals if one == -done.returncode), f"signal {-done.returncode}")
         mend = _NO_ADDRESSES if -done.returncode in _OWN_END else "is memory short?"
-        raise TrainingError(f"the process that draws charts was killed by {name}: {mend}")
+        raise TrainingError(f"the process that builds the script was killed by {name}: {mend}")
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise TrainingError(f"the chart cannot be drawn: {last}")
-    made: list[str] = json.loads(done.stdout)
-    return made
+        raise TrainingError(f"the script of charts cannot be built: {last}")
+    script: str = json.loads(done.stdout)
+    return script
 
 
 def theme(*, dark: bool = False) -> dict[str, Any]:

@@ -426,6 +426,7 @@ def _difference(
         result = paired_difference(new, old, weights=w, resamples=PAIRED_RESAMPLES, seed=seed)
     else:
         result, more["luck"] = crossed_difference(after, before, weights=w)
+        more["matters"] = math.nan  # the interval has the luck of training already
     sign = 1 if more["higher_is_better"] else -1
     better, worse = (int(np.count_nonzero(way * sign * (new - old) > TIE)) for way in (1, -1))
     counts = {"better": better, "same": old.size - better - worse, "worse": worse}
@@ -472,6 +473,8 @@ def _outcome(
         if condition.alpha <= least:
             raise DataError(f"{cause} give p of at least {least:.2g}, so '{condition}' can never hold; {remedy}")
     if not condition.anywhere:
+        if condition.end and math.isnan(condition.value(whole)):
+            raise DataError(f"one query has no interval, so '{condition}' cannot be tested: use more queries")
         return ConditionOutcome(condition, condition.holds(condition.value(whole), whole.p))
     where = tuple(f"{s.kind} {s.segment}" for s in measured if condition.holds(condition.value(s), s.p_holm))
     return ConditionOutcome(condition, bool(where), where)

@@ -248,3 +248,8 @@ def test_first_use_cli_13_text_for_a_program_without_categories(ending: str) -> 
         assert result.exit_code == 2
         assert "--drop code" in result.output
         assert "--categorical" not in result.output
+
+
+def test_names_alone_declare_no_default() -> None:
+    solr = boostrank.export.TARGETS.get("solr")
+    assert list(solr.objections(names=("a", "b"), missing=["a"], declared=("a", "b"))) == []

@@ -59,7 +59,7 @@ def test_many_marks_are_drawn_as_pixels() -> None:
     ("child", "words"),
     [
         ("import os; os.abort()", "was killed by SIGABRT: it reserves 64 GB of address"),
-        ("raise ValueError('no such mark')", "the chart cannot be drawn: ValueError: no such mark"),
+        ("raise ValueError('no such mark')", "the script of charts cannot be built: ValueError: no such mark"),
     ],
 )
 def test_a_script_that_is_not_built_ends_no_process(
@@ -70,7 +70,7 @@ def test_a_script_that_is_not_built_ends_no_process(
     with pytest.raises(TrainingError, match=words):
         vega_script()
     monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
-    with pytest.raises(TrainingError, match="that draws charts cannot be started: No such file"):
+    with pytest.raises(TrainingError, match="cannot be started: No such file"):
         vega_script()
 
 
