@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from boostrank.core.params import Param
     from boostrank.core.queries import QueryIndex
     from boostrank.data.dataset import RankingDataset
+    from boostrank.diagnosis.training import doctor
     from boostrank.export.proof import verify
     from boostrank.export.writing import export_model
     from boostrank.fit.callbacks import EarlyStopping
     from boostrank.fit.checkpoint import Checkpoint
-    from boostrank.fit.doctor import doctor
     from boostrank.fit.renewal import refit
     from boostrank.fit.train import train
     from boostrank.kernels.jit import inline
@@ -55,13 +55,13 @@ _NAMES = {
     "reporting.comparison": "compare", "reporting.evaluation": "evaluate", "reporting.page": "report",
     "sklearn": "BoostRanker QueryKFold QueryTimeSplit", "model.averaging": "average",
     "model.calibration": "calibrate",
-    "fit.doctor": "doctor", "fit.callbacks": "EarlyStopping", "fit.checkpoint": "Checkpoint",
+    "diagnosis.training": "doctor", "fit.callbacks": "EarlyStopping", "fit.checkpoint": "Checkpoint",
     "model.ranking_model": "RankingModel", "fit.renewal": "refit", "fit.train": "train",
     "model.query_columns": "WithinQuery", "tuning.search": "tune",
 }  # fmt: skip
 _HOMES = {name: f"boostrank.{module}" for module, names in _NAMES.items() for name in names.split()}
 
-_PACKAGES = ("cluster", "data", "export", "reporting", "tracking", "tuning")
+_PACKAGES = ("cluster", "data", "export", "files", "reporting", "tracking", "tuning")
 
 # What needs scikit-learn is in `boostrank.sklearn.__all__`: `from boostrank import *` does without.
 __all__ = [

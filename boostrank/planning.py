@@ -17,9 +17,9 @@ import numpy as np
 from boostrank.core.errors import DataError, FileFormatError, InputError
 from boostrank.core.machine import free_memory
 from boostrank.core.text import size_words
-from boostrank.data import blocks as slots
-from boostrank.data.source import AnySource, File, Source, expand, open_files, size_of
 from boostrank.engines import ENGINES
+from boostrank.files import blocks as slots
+from boostrank.files.source import AnySource, File, Source, expand, open_files, size_of
 from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import NO_CACHE, TrainOptions
@@ -108,7 +108,7 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
     Args:
         source: as for `RankingDataset.read`. A sample taken from a pipe is lost, because a pipe can be read only once.
         format: format of the files.
-        options: fields of `boostrank.data.source.Reading`.
+        options: fields of `boostrank.files.source.Reading`.
 
     Raises:
         FileFormatError: a file cannot be opened or unpacked.

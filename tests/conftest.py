@@ -54,7 +54,7 @@ def data_root() -> Path:
 @pytest.fixture(scope="session", autouse=True)
 def _compiled_parser() -> Iterator[None]:
     """Tests read with the compiled parser, also where it is not in the cache yet."""
-    from boostrank.data.formats import libsvm as plain
+    from boostrank.files.formats import libsvm as plain
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain, "BUDGET", 0)

@@ -69,7 +69,7 @@ def test_no_circle_of_imports_between_files():
 
 
 @pytest.mark.parametrize(
-    "package", ["boostrank", "boostrank.data.tools", "boostrank.reporting", "boostrank.sklearn", "boostrank.tuning"]
+    "package", ["boostrank", "boostrank.files.tools", "boostrank.reporting", "boostrank.sklearn", "boostrank.tuning"]
 )
 def test_every_public_name_is_there_without_a_warning(package):
     if package == "boostrank.sklearn":

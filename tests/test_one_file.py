@@ -15,8 +15,8 @@ import pytest
 import boostrank
 from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.core.params import Registry
-from boostrank.data.source import FORMATS
 from boostrank.export import TARGETS
+from boostrank.files.source import FORMATS
 from boostrank.metrics import METRICS
 from boostrank.objectives import OBJECTIVES
 from boostrank.objectives import _template as template
@@ -43,9 +43,9 @@ import csv
 
 import numpy as np
 
-from boostrank.data.blocks import Block
-from boostrank.data.source import Format, Source
-from boostrank.data.text.files import open_text
+from boostrank.files.blocks import Block
+from boostrank.files.source import Format, Source
+from boostrank.files.chunks import open_text
 
 
 class ToySource(Source):
@@ -163,7 +163,7 @@ def test_a_new_format_of_data(add: Callable[..., None], data: Path, model: Path,
     with pytest.raises(ParameterError, match="comma"):
         boostrank.RankingDataset.read(str(file), format="comma")
 
-    add(FORMATS, "boostrank.data.formats", "toy", READER)
+    add(FORMATS, "boostrank.files.formats", "toy", READER)
     again = boostrank.RankingDataset.read(str(file))
     assert again.feature_names == test.feature_names
     assert again.fingerprint == test.fingerprint
@@ -180,7 +180,7 @@ def test_a_new_format_of_data(add: Callable[..., None], data: Path, model: Path,
 
 
 def test_a_format_refuses_what_it_cannot_do(add: Callable[..., None], model: Path, tmp_path: Path) -> None:
-    add(FORMATS, "boostrank.data.formats", "toy", READER)
+    add(FORMATS, "boostrank.files.formats", "toy", READER)
     file = tmp_path / "a.toy"
     file.write_text("label,query,f1\n1,1,NULL\n0,1,2\n")
     with pytest.warns(DataWarning, match="1 missing values: 1 in f1"):

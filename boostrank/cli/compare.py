@@ -87,7 +87,7 @@ def compare(own: Compare, reading: FileOptions) -> None:
 
 def _files(pattern: str) -> list[str]:
     """Return the files of a ranker, which is one file or a pattern."""
-    from boostrank.data.source import matching
+    from boostrank.files.source import matching
 
     return [path for path in matching(pattern) if not path.endswith(".meta.json")]
 

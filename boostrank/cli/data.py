@@ -180,7 +180,7 @@ def join(own: Join) -> None:
     OUT has the columns qid, doc_id, label and the features, sorted by query and document. The qid is the query text, if
     JUDGEMENTS has it. Features that a document lacks are missing values. If judges disagree, the mean grade is used.
     """
-    from boostrank.data.join import join
+    from boostrank.files.join import join
 
     given, tokens = (own.judgements, own.features, own.output), own.missing_tokens
     found = join(*given, unjudged=own.unjudged, label=own.label, qid=own.qid, id=own.id, missing_tokens=tokens)
@@ -205,7 +205,7 @@ def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
 
     SIGTERM raises an exception like Ctrl-C, so that temporary files are removed.
     """
-    from boostrank.data import tools as file_tools
+    from boostrank.files import tools as file_tools
 
     def terminate(number: int, frame: FrameType | None) -> None:
         settle(TERMINATED)
@@ -245,7 +245,7 @@ def make(own: Make) -> None:
     """
     from boostrank.core.files import check_writable, write_atomically
     from boostrank.data.synthetic import make_ranking_data
-    from boostrank.data.text.writer import write_libsvm
+    from boostrank.files.writer import write_libsvm
 
     folder = Path(own.directory)
     folder.mkdir(parents=True, exist_ok=True)

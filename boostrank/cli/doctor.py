@@ -33,7 +33,7 @@ from boostrank.options import (
 )
 
 if TYPE_CHECKING:
-    from boostrank.data.doctor import Finding, Profile
+    from boostrank.diagnosis import Finding, Profile
     from boostrank.planning import Plan, Survey
 
 
@@ -55,9 +55,9 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
     """
     from boostrank.clicks.sidecar import ENDING, click_reading
     from boostrank.core.conventions import expression_of, rule_of
-    from boostrank.data.doctor import Findings, Severity, examine
+    from boostrank.diagnosis import Findings, Severity, examine
+    from boostrank.diagnosis.training import with_refusal
     from boostrank.export import TARGETS
-    from boostrank.fit.doctor import with_refusal
 
     strict, reading, columns = reading.strict, replace(reading, strict=False), None
     declared, reading = declared_features(own.target, reading, own.files)
@@ -76,7 +76,7 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
     how |= {"like": sets[0]}
     sets += [_read("valid", (one,), how) for one in own.valid]
     if own.clicks:
-        from boostrank.clicks.doctor import with_clicks
+        from boostrank.diagnosis.clicks import with_clicks
 
         findings = with_clicks(examine(sets), list(zip((*own.files, *own.valid), sets, strict=True)), columns)
     else:
@@ -107,7 +107,7 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
 
 def _of_target(target: str, profile: Profile, declared: tuple[Any, ...], fill: str | None) -> Iterator[Finding]:
     """Yield findings about data that the serving program cannot represent."""
-    from boostrank.data.doctor import Finding, Severity
+    from boostrank.diagnosis import Finding, Severity
     from boostrank.export import TARGETS
 
     cost = f"train --for {target} refuses the data, as export does the model"
@@ -127,7 +127,7 @@ def _of_target(target: str, profile: Profile, declared: tuple[Any, ...], fill: s
 
 
 def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile:
-    from boostrank.data.doctor import look_at
+    from boostrank.diagnosis import look_at
 
     started, name = time.monotonic(), name_of(files)
     with ReadProgress(name) as progress:

@@ -95,7 +95,7 @@ def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tupl
 
 def _of_runs(own: Evaluate, qrels: str, rules: Conventions) -> tuple[dict[str, Results], None]:
     """Return each run file's results."""
-    from boostrank.data.judgements import values_by_query
+    from boostrank.files.judgements import values_by_query
     from boostrank.model.trec import evaluate_run
 
     judged, results, metrics = values_by_query(qrels), {}, metrics_of(own.metrics)

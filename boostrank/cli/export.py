@@ -56,11 +56,11 @@ def export(own: Export, reading: FileOptions) -> None:
     runs the program where possible, and otherwise reads the file back and applies the program's rules. Different scores
     are refused. If DATA is given, no document may change its rank in its query.
     """
-    from boostrank.data.options import name_of as feature_name
     from boostrank.export import TARGETS
     from boostrank.export.proof import moved_line
     from boostrank.export.target import shortest
     from boostrank.export.writing import export_model, how_to, read_feature_names
+    from boostrank.files.names import name_of as feature_name
     from boostrank.model.ranking_model import RankingModel
 
     target = TARGETS.get(own.to)
@@ -131,8 +131,8 @@ def verify(own: Verify, reading: FileOptions) -> None:
     Exit status: 0 if they agree as --tolerance requires, 1 otherwise.
     """
     from boostrank.core.text import count_of
-    from boostrank.data.tables import header_of, is_table
     from boostrank.export.proof import verify
+    from boostrank.files.tables import header_of, is_table
     from boostrank.model.scores import read_logged
 
     column = not os.path.exists(own.against) and all(map(is_table, own.data))

@@ -46,7 +46,7 @@ def predict(own: Predict, reading: FileOptions) -> None:
 
     with uncollected(freeze=True):
         from boostrank.core.files import check_writable
-        from boostrank.data.text.writer import score_text
+        from boostrank.files.writer import score_text
         from boostrank.model.ranking_model import RankingModel, calibrated_scores
         from boostrank.model.scores import has_names, write_scores
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from boostrank.cli.errors import say
 from boostrank.cli.show import ReadProgress, duration
 from boostrank.core.errors import DataWarning, InputError
-from boostrank.data.options import FeatureSpace
+from boostrank.data.feature_space import FeatureSpace
 from boostrank.options import FileOptions
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ class Reader:
         self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None, labelled: bool = True
     ) -> RankingDataset:
         """Read files as one data set with the features of `like`, and print a line about the data to standard error."""
-        from boostrank.data.assemble import read_files
-        from boostrank.data.side_files import WEIGHT_SUFFIX
-        from boostrank.data.store import stream_files
+        from boostrank.files.assemble import read_files
+        from boostrank.files.side_files import WEIGHT_SUFFIX
+        from boostrank.files.store import stream_files
 
         started, name = time.monotonic(), name_of(paths)
         with ReadProgress(name) as progress:
@@ -96,7 +96,7 @@ class Reader:
         self, paths: Sequence[str], model: RankingModel, path: str, num_iteration: int | None = None
     ) -> Iterator[Any]:
         """Yield scores in chunks (`Named` if names are kept), in input order. `path` is the model file."""
-        from boostrank.data.assemble import Named
+        from boostrank.files.assemble import Named
         from boostrank.model.scores import scores_of_files
 
         started, rows, name = time.monotonic(), 0, name_of(paths)
@@ -122,12 +122,12 @@ class Reader:
     def feature_space(self, model: RankingModel, path: str, data: str | Sequence[str]) -> FeatureSpace:
         """Return the features that the model in the file `path` needs for reading `data`."""
         # A model trained on arrays does not know the number of its first feature. Look for number 0 in the first rows.
-        from boostrank.data.source import expand, format_of
+        from boostrank.files.source import expand, format_of
 
         base, paths = model.info.index_base, [data] if isinstance(data, str) else list(data)
         named = base is not None or self.options.feature_names
         if not named and not format_of(paths, self.options.data_format).is_table:
-            from boostrank.data.formats.libsvm import LibsvmSource, base_in
+            from boostrank.files.formats.libsvm import LibsvmSource, base_in
 
             auto, files = self.options.zero_based == "auto", (one for one in expand(data) if os.path.isfile(str(one)))
             written = {base_in(LibsvmSource.head_of(file)) for file in files if auto}
@@ -201,8 +201,8 @@ def declared_features(
     target: str | None, reading: FileOptions, files: Sequence[str]
 ) -> tuple[tuple[Any, ...], FileOptions]:
     """Return the features that --feature-names declares for a target, and the options for reading the files."""
-    from boostrank.data.tables import is_table
     from boostrank.export.writing import read_feature_names
+    from boostrank.files.tables import is_table
 
     if not target or not reading.feature_names:
         return (), reading

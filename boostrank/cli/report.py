@@ -116,7 +116,7 @@ def _clicks_beside(model: RankingModel, own: ReportOptions, reading: FileOptions
     """Return the click log next to the data for a model trained on clicks, if it exists."""
     from boostrank.clicks.sidecar import ENDING
     from boostrank.clicks.tables import read_clicks
-    from boostrank.data.side_files import find_sidecar
+    from boostrank.files.side_files import find_sidecar
     from boostrank.reporting.sections.clicks import learnt_from
 
     in_order = len(own.data) == 1 and reading.on_bad_line != "skip" and not reading.regroup

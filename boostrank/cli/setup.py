@@ -39,8 +39,8 @@ def compile(own: Compile) -> int | None:
         return FAILED
     if write_fault(directory):
         raise TrainingError(f"{directory}: cannot be written: {write_fault(directory)}")
-    from boostrank.data import blocks
-    from boostrank.data.text import parser
+    from boostrank.files import blocks
+    from boostrank.files.text import parser
 
     # The small files below do not use these functions.
     for function in (parser.parse_lines, blocks.fill_dense, blocks.fill_sparse):

@@ -27,7 +27,7 @@ from boostrank.core.queries import PlacesOf
 from boostrank.core.types import Float64Array, Int64Array, first_true
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Candidates
-from boostrank.data.tables import whole_numbers
+from boostrank.files.tables import whole_numbers
 from boostrank.records import PropensityRecord, as_record, from_json, jsonable
 
 PRIOR = 1.0

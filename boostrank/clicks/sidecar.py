@@ -20,8 +20,8 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.roles import DEFAULTS
-from boostrank.data.side_files import find_sidecar
-from boostrank.data.tables import header_of, is_table
+from boostrank.files.side_files import find_sidecar
+from boostrank.files.tables import header_of, is_table
 from boostrank.options import ReadOptions, typed_names
 
 Reading = TypeVar("Reading", bound=ReadOptions)

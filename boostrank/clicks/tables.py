@@ -20,10 +20,10 @@ from boostrank.core.errors import DataError, FileFormatError, InputError, Parame
 from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array, as_numbers, first_true
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.judgements import recognised
 from boostrank.data.roles import usual_column
-from boostrank.data.source import matching
-from boostrank.data.tables import Batch, arrow, batches, header_of
+from boostrank.files.judgements import recognised
+from boostrank.files.source import matching
+from boostrank.files.tables import Batch, arrow, batches, header_of
 
 _BETWEEN, _ROLES = "\x1f", ("qid", "id")
 _MANY = 1 << 20

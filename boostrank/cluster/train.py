@@ -22,9 +22,9 @@ from boostrank.data.arrays import common_space
 from boostrank.data.frames import cut
 from boostrank.data.roles import usual_column
 from boostrank.data.rows import fingerprint_of
-from boostrank.data.source import matching
 from boostrank.engines import get_backend, workers_of
 from boostrank.engines.base import CallbackEnv, EvalResult, StopTraining
+from boostrank.files.source import matching
 from boostrank.fit.callbacks import History
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.train import draft, named_sets, with_objective_of, with_params

@@ -26,13 +26,13 @@ from boostrank.cluster.channel import Address, Call, Link, Mesh, connect
 from boostrank.core import errors
 from boostrank.core.machine import openmp_environment
 from boostrank.core.queries import QueryIndex, as_text
-from boostrank.data.assemble import read_files
 from boostrank.data.dataset import Provenance, RankingDataset
-from boostrank.data.options import FeatureSpace
+from boostrank.data.feature_space import FeatureSpace
 from boostrank.data.rows import Stacked
-from boostrank.data.store import stream_files
 from boostrank.engines import workers_of
 from boostrank.engines.base import LostContact
+from boostrank.files.assemble import read_files
+from boostrank.files.store import stream_files
 from boostrank.fit.callbacks import StopWhenAsked
 from boostrank.fit.plan import Peers
 from boostrank.fit.run import package_versions, run

@@ -16,7 +16,7 @@ from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, as_numbers, check_real, first_true, masked_as_missing, with_nan
 from boostrank.data.categories import EXACT, Categories, as_float32, check_codes, coarse_words, is_coarse, named_columns
-from boostrank.data.options import NUMBERED, FeatureSpace
+from boostrank.data.feature_space import NUMBERED, FeatureSpace
 from boostrank.data.roles import DEFAULTS, say_query_columns, usual_column
 
 Data = Any  # a `boostrank.data.dataset.RankingDataset`, whose module imports this one

@@ -35,7 +35,7 @@ from boostrank.data.arrays import (
     without_mask,
 )
 from boostrank.data.categories import Categories, coding_of, say_no_codes
-from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options, unnamed
+from boostrank.data.feature_space import NUMBERED, FeatureSpace, takes_reader_options, unnamed
 from boostrank.data.roles import DEFAULTS
 from boostrank.data.rows import Candidates, Rows, constant_columns, fingerprint, is_on_disk, is_sparse, joined_rows
 
@@ -129,7 +129,7 @@ class RankingDataset:
     @classmethod
     @takes_reader_options
     def read(cls, path: Paths, *, format: str = "auto", **options: Any) -> RankingDataset:
-        """Read files of any format in `boostrank.data.source.FORMATS` as one data set.
+        """Read files of any format in `boostrank.files.source.FORMATS` as one data set.
 
         The number of features, and the number of the first feature (0 or 1), are the same for all files. Columns of
         tables are matched by name. Each query must be in one file, and ids may restart in each file. A query that
@@ -151,7 +151,7 @@ class RankingDataset:
             ParameterError: an option is out of range, contradicts another option, or is not supported by the format.
         """
         # Imported by name, because the readers import this module.
-        data: RankingDataset = import_module("boostrank.data.assemble").read_files(path, format=format, **options)
+        data: RankingDataset = import_module("boostrank.files.assemble").read_files(path, format=format, **options)
         return data
 
     @classmethod
@@ -181,7 +181,7 @@ class RankingDataset:
             DataError: the rows of a query are scattered, and `regroup` cannot move rows on disk.
             TrainingError: the disk is full.
         """
-        store = import_module("boostrank.data.store")
+        store = import_module("boostrank.files.store")
         data: RankingDataset = store.stream_files(path, cache=cache, external_memory=external_memory, **options)
         return data
 

@@ -27,7 +27,7 @@ class Rows(ABC):
     Attributes:
         is_sparse: whether slices are CSR matrices.
         external: whether engines that support it also keep their bins on disk.
-        origin: `data.store.Origin` of the rows, used to cache derived data; None if unknown.
+        origin: `files.store.Origin` of the rows, used to cache derived data; None if unknown.
         known: fingerprint and constant columns, after they were computed.
         watch: function that is called with the number of finished rows and of all rows while bins are built.
     """

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from boostrank.data.options import name_of, quoted
+from boostrank.data.feature_space import quoted
+from boostrank.files.names import name_of
 
 Declared = Sequence[str | Mapping[str, Any]]
 """Names of features, or the objects of a feature store, of a feature set or of feature extractors."""

@@ -17,13 +17,14 @@ from boostrank.core.errors import DataWarning, ModelError, ParameterError, warn_
 from boostrank.core.files import check_writable, read_text, write_atomically
 from boostrank.core.types import takes
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.options import features_in_json, name_of, quoted
+from boostrank.data.feature_space import quoted
 from boostrank.data.rows import missing_in
 from boostrank.engines import format_of
 from boostrank.export import TARGETS
 from boostrank.export.declared import Declared, default_of, name_fault
 from boostrank.export.proof import KINDS, MOVED, Proof, prove
 from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec
+from boostrank.files.names import features_in_json, name_of
 from boostrank.model.ranking_model import RankingModel, as_model
 
 _ENDINGS = re.compile(r"(\.(json|txt|model|xml|onnx|ubj|c|go|java|m?js|py|sql|gz))+$", re.IGNORECASE)

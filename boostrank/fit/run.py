@@ -22,7 +22,7 @@ from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterE
 from boostrank.core.queries import QueryIndex
 from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.options import quoted
+from boostrank.data.feature_space import quoted
 from boostrank.data.rows import missing_columns
 from boostrank.engines.base import Backend, Callback, TrainRequest
 from boostrank.engines.params import refusal

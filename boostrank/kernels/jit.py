@@ -289,7 +289,7 @@ def _say_missing(directory: str, fault: str) -> None:
 
 def _sources_digest() -> str:
     digest = hashlib.sha256(numba.__version__.encode())  # other versions would overwrite the files
-    for folder in ("kernels", "data/text"):  # folders with helpers that other files inline
+    for folder in ("kernels", "files/text"):  # folders with helpers that files outside inline
         for source in sorted((_PACKAGE / folder).rglob("*.py")):
             digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

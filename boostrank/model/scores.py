@@ -23,14 +23,14 @@ from boostrank.core.errors import DataWarning, FileFormatError, ModelError, warn
 from boostrank.core.files import foreign_kind, read_text, replacing
 from boostrank.core.text import NUMBER, NUMERIC, PLAIN_DIGITS, WRITTEN, count_of, no_number, number_in
 from boostrank.core.types import Float32Array, Float64Array, Int64Array, as_numbers
-from boostrank.data.assemble import Named, pieces_of_files
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.json_judgements import json_of
-from boostrank.data.judgements import DocumentRows, read_rows, recognised
-from boostrank.data.source import format_by_name
-from boostrank.data.tables import TableSource, arrow, batches, header_of
-from boostrank.data.text.writer import score_text
 from boostrank.engines import formats
+from boostrank.files.assemble import Named, pieces_of_files
+from boostrank.files.json_judgements import json_of
+from boostrank.files.judgements import DocumentRows, read_rows, recognised
+from boostrank.files.source import format_by_name
+from boostrank.files.tables import TableSource, arrow, batches, header_of
+from boostrank.files.writer import score_text
 from boostrank.kernels.forest import Forest, Scorer
 from boostrank.model.ranking_model import RankingModel, check_finite
 from boostrank.records import from_json
@@ -119,7 +119,7 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
     Tables have a column `score`, and the columns `qid` and `doc_id` if the data have them.
 
     Args:
-        pieces: float64[n] or text, or `boostrank.data.assemble.Named` for tables.
+        pieces: float64[n] or text, or `boostrank.files.assemble.Named` for tables.
     """
     ending, writer = os.path.splitext(path)[1].lower(), None
     with replacing(path, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:

@@ -15,7 +15,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, InputError, MissingDependency, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.data.judgements import Values, values_by_query
+from boostrank.files.judgements import Values, values_by_query
 from boostrank.metric import BoundMetrics, Metric, MetricResult
 
 RUN = "query Q0 document rank score tag"
@@ -25,7 +25,7 @@ def run_text(pieces: Iterable[Any], tag: str) -> Iterator[bytes]:
     """Yield the lines of a run, ranked as in trec_eval by score in float32 and then by document name, both descending.
 
     Args:
-        pieces: `boostrank.data.assemble.Named`.
+        pieces: `boostrank.files.assemble.Named`.
 
     Raises:
         InputError: if ids or names are missing, or names have blanks or are repeated, or queries are not contiguous.
@@ -66,7 +66,8 @@ def evaluate_run(
 
     Args:
         metrics: metrics from boostrank or ir-measures, such as `judged@10`, `bpref` and `rbp(p=0.8,rel=1)`.
-        run, qrels: paths, data frames, or mappings such as {"q1": {"d1": 2}}, in a form of `boostrank.data.judgements`.
+        run, qrels: paths, data frames, or mappings such as {"q1": {"d1": 2}}, in a form of
+            `boostrank.files.judgements`.
 
     Returns:
         The result of each metric. `per_query` has the order of `qrels`, with NaN for excluded queries.

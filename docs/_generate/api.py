@@ -18,8 +18,8 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
         "Generated data, the writer, and tools for files that never cut a query.",
         [
             ("boostrank.data.synthetic", ("make_ranking_data",)),
-            ("boostrank.data.text.writer", ("write_libsvm",)),
-            ("boostrank.data.tools", None),
+            ("boostrank.files.writer", ("write_libsvm",)),
+            ("boostrank.files.tools", None),
         ],
     ),
     "report": ("boostrank.reporting", "What a ranker is worth, and what it rests on.", [("boostrank.reporting", None)]),

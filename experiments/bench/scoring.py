@@ -31,8 +31,8 @@ _CALLS, _REPEATS, _RUNS = 1000, 7, 3
 # A process of its own: scores the file, and prints rows and megabytes of anonymous memory, at first and at most.
 _SCORE = """
 import json, sys
-from boostrank.data.text.writer import score_text
-from boostrank.data.options import FeatureSpace
+from boostrank.files.writer import score_text
+from boostrank.data.feature_space import FeatureSpace
 from boostrank.model.ranking_model import RankingModel
 from boostrank.model.scores import scores_of_files
 from experiments.bench_scale.routes import Peak

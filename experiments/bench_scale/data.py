@@ -13,7 +13,7 @@ import numpy as np
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.data.text.writer import write_libsvm
+from boostrank.files.writer import write_libsvm
 
 DENSE_FEATURES = 136
 SPARSE_FEATURES = 700

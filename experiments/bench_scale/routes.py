@@ -52,7 +52,7 @@ def _anonymous() -> float:
 
 def read_ours(file: str, folder: str) -> dict[str, Any]:
     """The reader, two threads."""
-    from boostrank.data.assemble import read_files as read_libsvm
+    from boostrank.files.assemble import read_files as read_libsvm
 
     data = read_libsvm(file, threads=2)
     size = data.features.data.nbytes if data.is_sparse else data.features.nbytes
@@ -139,8 +139,8 @@ def _load(engine: str) -> None:
     import numpy as np
 
     import boostrank
-    from boostrank.data.assemble import read_files as read_libsvm
     from boostrank.data.dataset import RankingDataset
+    from boostrank.files.assemble import read_files as read_libsvm
 
     read_libsvm(io.BytesIO(b"1 qid:1 1:2 2:0.5\n0 qid:1 1:1\n"))
     if engine != "read":

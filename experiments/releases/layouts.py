@@ -23,7 +23,7 @@ from scipy import sparse
 
 import boostrank
 from boostrank.core.errors import DataWarning
-from boostrank.data.options import FeatureSpace
+from boostrank.data.feature_space import FeatureSpace
 
 Data = boostrank.RankingDataset
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.synthetic import make_ranking_data
+from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.objective.mixture import AUTO
 from boostrank.objectives import OBJECTIVES
 from tests.cli.conftest import invoke

@@ -14,7 +14,7 @@ from boostrank.cli import commands
 from boostrank.cli.command import Command, File
 from boostrank.core.errors import InputError
 from boostrank.core.files import SIDECARS, check_not_read
-from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX
+from boostrank.files.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX
 from boostrank.model.files import sidecar_path
 from tests.cli.conftest import invoke
 

@@ -17,7 +17,7 @@ import pytest
 
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.text.writer import write_libsvm
+from boostrank.files.writer import write_libsvm
 from tests.cli.conftest import FEW, invoke, messages
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")

@@ -15,7 +15,7 @@ import pytest
 import xgboost as xgb
 
 import boostrank
-from boostrank.data.options import FeatureSpace
+from boostrank.data.feature_space import FeatureSpace
 from boostrank.model.scores import scores_of_files
 from tests.cli.conftest import FEW, invoke
 

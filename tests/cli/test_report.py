@@ -160,7 +160,7 @@ def test_a_file_of_noise_is_read_as_it_is_written(noise: Path, tmp_path: Path) -
 
 
 def test_the_api_gives_what_the_page_shows(model: Path, data: Path) -> None:
-    from boostrank.data.assemble import read_files as read_libsvm
+    from boostrank.files.assemble import read_files as read_libsvm
     from boostrank.model.ranking_model import RankingModel
     from boostrank.reporting import report
 

@@ -15,7 +15,7 @@ from click.shell_completion import ShellComplete
 import boostrank
 from boostrank.cli import commands, main
 from boostrank.cli.command import Command
-from boostrank.data.tools import DEFAULT_MEMORY
+from boostrank.files.tools import DEFAULT_MEMORY
 from tests.cli.conftest import invoke
 
 HEAVY = {"numpy", "numba", "scipy", "lightgbm", "xgboost", "rich", "concurrent.futures", "asyncio"}

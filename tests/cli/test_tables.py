@@ -12,8 +12,8 @@ import pytest
 
 from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.source import FORMATS
-from boostrank.fit.doctor import doctor
+from boostrank.diagnosis.training import doctor
+from boostrank.files.source import FORMATS
 from boostrank.planning import survey
 from tests.cli.conftest import FEW, invoke, messages, sidecar
 

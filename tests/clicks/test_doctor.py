@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boostrank.clicks.doctor import OF_LABELS, look_at_clicks
 from boostrank.clicks.simulate import Users, simulate_clicks
 from boostrank.core.queries import QueryIndex
-from boostrank.data.doctor import Finding, Severity
+from boostrank.diagnosis import Finding, Severity
+from boostrank.diagnosis.clicks import OF_LABELS, look_at_clicks
 
 Entry = tuple[int, int, int, int]
 Ask = Callable[..., dict[str, Finding]]

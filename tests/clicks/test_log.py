@@ -13,8 +13,8 @@ from boostrank import RankingDataset
 from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
-from boostrank.data.tables import batches
-from boostrank.data.text import files
+from boostrank.files import chunks
+from boostrank.files.tables import batches
 
 LOG = ClickLog([2, 0, 0, 2, 4], [1, 2, 1, 1, 3], [4, 10, 5, 6, 2], [1, 2, 5, 2, 0], 6)
 ENTRIES = [(0, 1, 5, 5), (0, 2, 10, 2), (2, 1, 10, 3), (4, 3, 2, 0)]
@@ -190,7 +190,7 @@ def test_a_file_without_its_columns_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_endless_line_is_refused_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_LINE", 1000)
+    monkeypatch.setattr(chunks, "MAX_LINE", 1000)
     path = tmp_path / "log.clicks"
     path.write_text("row,position,impressions,clicks\n" + "1,1,5,5\n" * 20 + 2000 * "1")
     with pytest.raises(FileFormatError, match=r"log\.clicks:22: .*longer than"):

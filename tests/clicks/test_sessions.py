@@ -15,7 +15,7 @@ from boostrank.clicks import tables
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.tables import count_clicks, read_clicks
 from boostrank.core.errors import DataWarning, FileFormatError, InputError
-from boostrank.data.tables import batches
+from boostrank.files.tables import batches
 from tests.cli.conftest import invoke
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from boostrank import cluster as clusters
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.data.text.writer import write_libsvm
+from boostrank.files.writer import write_libsvm
 
 
 def train(*arguments: Any, backend: str = "xgboost", **options: Any) -> Any:

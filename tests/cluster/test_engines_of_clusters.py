@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataError, WorkerLost
-from boostrank.data.assemble import read_files
+from boostrank.files.assemble import read_files
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.model.ranking_model import RankingModel
 from tests.cluster.conftest import train

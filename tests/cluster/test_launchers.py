@@ -24,8 +24,8 @@ from boostrank.cluster.channel import Call
 from boostrank.cluster.env import EnvWorkers
 from boostrank.cluster.local import LocalWorkers
 from boostrank.core.errors import InputError, ParameterError, TrainingError, WorkerLost
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
+from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.fit.checkpoint import Checkpoint
 from tests.cluster.conftest import train
 

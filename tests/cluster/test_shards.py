@@ -10,7 +10,7 @@ from boostrank.cluster.worker import Shard
 from boostrank.core.errors import DataError, InputError
 from boostrank.data.arrays import common_space
 from boostrank.data.categories import Categories
-from boostrank.data.options import FeatureSpace
+from boostrank.data.feature_space import FeatureSpace
 
 
 def shard(path: str, *qids: object, features: int = 3) -> Shard:

@@ -11,8 +11,8 @@ import pytest
 import boostrank
 from boostrank.cluster import train
 from boostrank.core.errors import DataError
-from boostrank.data.assemble import read_files
 from boostrank.data.frames import cut
+from boostrank.files.assemble import read_files
 
 pd = pytest.importorskip("pandas", reason="pandas is not installed")
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")

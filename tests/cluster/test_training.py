@@ -23,10 +23,10 @@ from boostrank.core.errors import (
     TrainingError,
     WorkerLost,
 )
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import parse_model
 from boostrank.engines.base import StopTraining
+from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.fit.checkpoint import Checkpoint
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import ridge as start_rows

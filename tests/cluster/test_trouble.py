@@ -25,7 +25,7 @@ from boostrank.core.errors import (
     WorkerLost,
 )
 from boostrank.core.files import reserved
-from boostrank.data.assemble import read_files as read_libsvm
+from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.fit.checkpoint import Checkpoint
 from tests.cluster.test_training import PARAMS, ndcg
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import boostrank
 from boostrank.core.text import small_table
-from boostrank.data.doctor import Finding, Findings, Severity
+from boostrank.diagnosis import Finding, Findings, Severity
 from boostrank.reporting import compare, why
 from boostrank.reporting.page import Report
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import FileFormatError
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
+from boostrank.files.assemble import read_files as read_libsvm
 
 Read = Callable[..., RankingDataset]
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.store import Cache
+from boostrank.files.store import Cache
 
 KEY = {"files": [["a.txt", 3]], "reader": "one"}
 ARRAYS = {"labels": np.arange(1000.0), "ptr": np.array([0, 400, 1000])}
@@ -127,7 +127,7 @@ def test_no_big_file_is_written_where_none_can_be_made() -> None:
 _WRITER = """
 import sys, numpy as np
 from pathlib import Path
-from boostrank.data.store import Cache
+from boostrank.files.store import Cache
 cache = Cache(Path(sys.argv[1]))
 print("ready", flush=True)
 while True:

@@ -14,11 +14,11 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import FileFormatError, ParameterError
-from boostrank.data.assemble import read_files as read_libsvm
-from boostrank.data.doctor import Finding, Severity, examine, look_at
-from boostrank.data.doctor import profile as facts
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.data.text.writer import write_libsvm
+from boostrank.diagnosis import Finding, Severity, examine, look_at
+from boostrank.diagnosis import profile as facts
+from boostrank.files.assemble import read_files as read_libsvm
+from boostrank.files.writer import write_libsvm
 
 Lines = list[str]
 # Generated data have short lists.

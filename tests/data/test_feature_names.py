@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataWarning, FileFormatError, InputError, ParameterError
-from boostrank.data.assemble import pieces_of_files
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.options import FeatureSpace
+from boostrank.data.feature_space import FeatureSpace
+from boostrank.files.assemble import pieces_of_files
+from boostrank.files.assemble import read_files as read_libsvm
 
 ROWS = "1 qid:1 1:10 2:20 3:30\n0 qid:1 1:11 3:31\n"
 ZERO = "1 qid:1 0:10 1:20 2:30\n"

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
-from boostrank.data.assemble import read_files
 from boostrank.data.dataset import RankingDataset
+from boostrank.files.assemble import read_files
 
 GAIN = "0.7*label + 0.3*log1p(margin)"
 Read = RankingDataset.read

@@ -12,7 +12,7 @@ import pytest
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.join import join
+from boostrank.files.join import join
 
 pa = pytest.importorskip("pyarrow", reason="tables are read by pyarrow")
 csv = pytest.importorskip("pyarrow.csv")

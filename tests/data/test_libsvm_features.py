@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataWarning, ParameterError
-from boostrank.data import blocks as _blocks
 from boostrank.data import dataset
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.options import FeatureSpace
+from boostrank.data.feature_space import FeatureSpace
+from boostrank.files import blocks as _blocks
 from tests.data.conftest import Read, dense, refused, same_bits, same_data
 
 ONE_BASED = "1 qid:1 1:1 3:3\n0 qid:1 2:2\n"

@@ -14,7 +14,7 @@ import pytest
 
 from boostrank.core.conventions import gains_from_labels
 from boostrank.core.errors import DataWarning, ParameterError
-from boostrank.data.text import decimal
+from boostrank.files.text import decimal
 from tests.data.conftest import Read, dense, refused, same_bits
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boostrank.data import blocks as slots
-from boostrank.data.formats import libsvm as plain
-from boostrank.data.formats.libsvm import Scratch
-from boostrank.data.text import parser as parse
-from boostrank.data.text.files import PADDING, Text
+from boostrank.files import blocks as slots
+from boostrank.files.chunks import PADDING, Text
+from boostrank.files.formats import libsvm as plain
+from boostrank.files.formats.libsvm import Scratch
+from boostrank.files.text import parser as parse
 from boostrank.kernels.jit import CompiledFunction
 
 PLACES = {slots.QID_START, slots.QID_END, slots.RESOLVED}

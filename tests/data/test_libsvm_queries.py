@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataWarning
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.options import FeatureSpace
+from boostrank.data.feature_space import FeatureSpace
+from boostrank.files.assemble import read_files as read_libsvm
 from tests.data.conftest import Read, dense, refused, same_data
 
 SCATTERED = "1 qid:7 1:1 # a\n2 qid:3 1:2 # b\n3 qid:7 1:3 # c\n4 qid:5 1:4 # d\n5 qid:3 1:5 # e\n6 qid:7 1:6\n"

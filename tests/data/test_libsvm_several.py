@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataWarning, FileFormatError, ParameterError
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
+from boostrank.files.assemble import read_files as read_libsvm
 from tests.data.conftest import Read, refused, same_data
 
 PARTS = (

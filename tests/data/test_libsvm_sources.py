@@ -26,11 +26,11 @@ import pytest
 from backports import zstd
 
 from boostrank.core.errors import DataWarning, FileFormatError, MissingDependency, ParameterError
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.formats.libsvm import LibsvmSource
-from boostrank.data.source import Reading, _ahead
-from boostrank.data.text import files as _chunks
+from boostrank.files import chunks as _chunks
+from boostrank.files.assemble import read_files as read_libsvm
+from boostrank.files.formats.libsvm import LibsvmSource
+from boostrank.files.source import Reading, _ahead
 from tests.data.conftest import Read, refused, same_data
 
 
@@ -290,7 +290,7 @@ def test_fault_059_a_file_cut_off_under_the_reader_does_not_kill_the_process(tmp
     path.write_bytes(b"1 qid:1 1:1\n" * 300_000)
     script = """
 import os, sys
-from boostrank.data.assemble import read_files as read_libsvm
+from boostrank.files.assemble import read_files as read_libsvm
 try:
     read_libsvm(sys.argv[1], chunk_bytes=1 << 16, threads=2, progress=lambda done, total: os.truncate(sys.argv[1], 0))
 except ValueError as error:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataWarning
-from boostrank.data import source as _sources
-from boostrank.data.assemble import read_files as read_libsvm
-from boostrank.data.text import files as _chunks
+from boostrank.files import chunks as _chunks
+from boostrank.files import source as _sources
+from boostrank.files.assemble import read_files as read_libsvm
 from tests.data.conftest import Read, dense, refused, same_data
 
 PLAIN = "2 qid:1 1:0.5 2:3\n0 qid:1 2:1\n1 qid:2 1:7 2:-1\n"

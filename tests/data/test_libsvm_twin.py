@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from boostrank.core.errors import DataWarning, FileFormatError
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
+from boostrank.files.assemble import read_files as read_libsvm
 from tests.data.conftest import dense, refused, same_bits
 from tests.reference import libsvm as twin
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataWarning, FileFormatError, ParameterError
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.formats.libsvm import check_no_table
-from boostrank.data.side_files import read_sizes, read_weights, some_sizes
-from boostrank.data.text.files import separator_in, shown
+from boostrank.files.assemble import read_files as read_libsvm
+from boostrank.files.chunks import separator_in, shown
+from boostrank.files.formats.libsvm import check_no_table
+from boostrank.files.side_files import read_sizes, read_weights, some_sizes
 from boostrank.options import ReadOptions
 
 

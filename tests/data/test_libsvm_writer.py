@@ -17,9 +17,9 @@ from scipy import sparse
 
 from boostrank.core.errors import DataError, DataWarning, InputError, TrainingError
 from boostrank.core.queries import QueryIndex
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.text.writer import score_text, write_libsvm
+from boostrank.files.assemble import read_files as read_libsvm
+from boostrank.files.writer import score_text, write_libsvm
 from tests.data.conftest import dense, same_bits
 
 
@@ -109,7 +109,7 @@ def test_a_sparse_matrix_keeps_its_width_and_base(tmp_path: Path, zero_based: bo
 
 
 def test_many_batches_and_names_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from boostrank.data.text import writer
+    from boostrank.files import writer
 
     batches: list[int] = []
     cells = writer._cells
@@ -184,7 +184,7 @@ def test_names_that_the_format_cannot_hold_are_refused(tmp_path: Path, name: str
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from boostrank.data.text import writer
+    from boostrank.files import writer
 
     data = RankingDataset.from_arrays(np.eye(2), [0, 1], group=[2])
     path = tmp_path / "data.txt"

@@ -14,7 +14,7 @@ import pytest
 from boostrank.cli.predict import predict
 from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.options import misfit
+from boostrank.data.feature_space import misfit
 from boostrank.options import ReadOptions, declared
 
 DECLARED = declared(ReadOptions)

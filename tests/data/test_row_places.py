@@ -13,8 +13,8 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import DataError, FileFormatError
-from boostrank.data.assemble import RowPlaces
 from boostrank.data.dataset import RankingDataset
+from boostrank.files.assemble import RowPlaces
 from boostrank.metric import BoundMetrics
 
 BAD = 7

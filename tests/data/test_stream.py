@@ -14,10 +14,10 @@ import pytest
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, TrainingError
 from boostrank.core.machine import free_memory
 from boostrank.core.queries import QueryIndex
-from boostrank.data.assemble import read_files as read_libsvm
-from boostrank.data.blocks import Block
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.store import stream_files as stream_libsvm
+from boostrank.files.assemble import read_files as read_libsvm
+from boostrank.files.blocks import Block
+from boostrank.files.store import stream_files as stream_libsvm
 from tests.data.conftest import same_data
 
 
@@ -149,7 +149,7 @@ def test_some_rows_stay_on_disk(file: Path) -> None:
 
 def test_the_second_start_reads_nothing_of_the_text(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = stream_libsvm(file)
-    monkeypatch.setattr("boostrank.data.store.read_files", None)
+    monkeypatch.setattr("boostrank.files.store.read_files", None)
     second = stream_libsvm(file)
     assert not second.features.is_open
     assert second.fingerprint == first.fingerprint

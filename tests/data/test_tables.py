@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, MissingDependency, ParameterError
-from boostrank.data.assemble import pieces_of_files
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.source import format_of
+from boostrank.files.assemble import pieces_of_files
+from boostrank.files.assemble import read_files as read_libsvm
+from boostrank.files.source import format_of
 from tests.data.conftest import refused, same_bits
 
 pa = pytest.importorskip("pyarrow", reason="tables are read by pyarrow")

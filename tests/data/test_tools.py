@@ -24,10 +24,10 @@ import pytest
 from backports import zstd
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError, ParameterError, TrainingError
-from boostrank.data import pieces as _queries
-from boostrank.data import tools
-from boostrank.data.assemble import read_files as read_libsvm
-from boostrank.data.pieces import Output
+from boostrank.files import pieces as _queries
+from boostrank.files import tools
+from boostrank.files.assemble import read_files as read_libsvm
+from boostrank.files.pieces import Output
 from tests.data.conftest import refused, same_data
 
 Tool = Callable[..., object]

@@ -15,9 +15,9 @@ import pyarrow.parquet
 import pytest
 
 from boostrank.core.errors import DataWarning, FileFormatError, ParameterError
-from boostrank.data import pieces, tools
-from boostrank.data.assemble import read_files
-from boostrank.data.source import format_of
+from boostrank.files import pieces, tools
+from boostrank.files.assemble import read_files
+from boostrank.files.source import format_of
 
 ENDINGS = ["csv", "tsv.gz", "parquet", "arrow", "arrows"]
 

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boostrank.core.errors import DataWarning, FileFormatError
-from boostrank.data import pieces as _queries
-from boostrank.data import tools
-from boostrank.data.assemble import read_files as read_libsvm
+from boostrank.files import pieces as _queries
+from boostrank.files import tools
+from boostrank.files.assemble import read_files as read_libsvm
 from tests.data.conftest import same_data
 
 TOKENS = [

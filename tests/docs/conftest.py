@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.data.text.writer import write_libsvm
+from boostrank.files.writer import write_libsvm
 from tests.docs.examples import run_line
 
 

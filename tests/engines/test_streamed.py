@@ -18,7 +18,7 @@ import boostrank
 from boostrank.core.errors import DataWarning
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.data.text.writer import write_libsvm
+from boostrank.files.writer import write_libsvm
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*a leak, unless:boostrank.core.errors.DataWarning")  # generated files
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.data.text.writer import write_libsvm
+from boostrank.files.writer import write_libsvm
 from experiments.defaults import run, tools
 from experiments.defaults.splits import folds
 from experiments.peers.splits import read

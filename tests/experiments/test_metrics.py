@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.data.text.writer import write_libsvm
+from boostrank.files.writer import write_libsvm
 from experiments.metrics import run
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.data.text.writer import write_libsvm
+from boostrank.files.writer import write_libsvm
 from experiments.releases import layouts, run
 from experiments.releases.layouts import RELEASES, Release, counted
 from experiments.releases.methods import PUBLISHED, REFERENCE, methods

@@ -12,12 +12,12 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import FileFormatError, ModelError, ParameterError
-from boostrank.data.options import name_of
 from boostrank.export import TARGETS, target_lines
 from boostrank.export.proof import prove
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, TargetSpec
 from boostrank.export.writing import export_model, how_to, read_feature_names
+from boostrank.files.names import name_of
 from boostrank.model.ranking_model import RankingModel
 from tests.export.conftest import Example, example, table
 

@@ -11,8 +11,8 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import DataError
-from boostrank.data.text.writer import write_libsvm
 from boostrank.export.proof import verify
+from boostrank.files.writer import write_libsvm
 from tests.cli.conftest import invoke
 
 D = 12

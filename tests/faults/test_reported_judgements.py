@@ -15,8 +15,8 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import DataWarning, FileFormatError
-from boostrank.data.join import join
-from boostrank.data.judgements import values_by_query
+from boostrank.files.join import join
+from boostrank.files.judgements import values_by_query
 from boostrank.model.trec import evaluate_run
 from tests.cli.conftest import FEW, invoke
 

@@ -16,8 +16,8 @@ from scipy import sparse
 import boostrank
 from boostrank.core.conventions import gains_from_labels
 from boostrank.core.errors import DataWarning
-from boostrank.data.text.writer import write_libsvm
 from boostrank.engines.trees import LinearStart
+from boostrank.files.writer import write_libsvm
 from boostrank.fit.start import cross_fit, ridge, steps
 from boostrank.fit.start import ridge as start_rows
 from boostrank.fit.start.cross_fit import cross_fitted

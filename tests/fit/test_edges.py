@@ -15,9 +15,9 @@ from scipy import sparse
 
 import boostrank
 from boostrank.core.errors import DataError, ModelError, ParameterError
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.store import stream_files as stream_libsvm
+from boostrank.files.assemble import read_files as read_libsvm
+from boostrank.files.store import stream_files as stream_libsvm
 
 from .test_train import BACKENDS, FAST, ranking
 

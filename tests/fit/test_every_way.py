@@ -16,9 +16,9 @@ from scipy import sparse
 
 import boostrank
 from boostrank.core.errors import BoostrankError, DataError, DataWarning
-from boostrank.data.text.writer import write_libsvm
 from boostrank.engines import parse_model
 from boostrank.engines.lightgbm.model_text import start_trees
+from boostrank.files.writer import write_libsvm
 from boostrank.fit.start import cross_fit
 from tests.engines.test_linear import ranking
 

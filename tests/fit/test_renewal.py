@@ -13,8 +13,8 @@ import pytest
 from boostrank import RankingDataset, RankingModel, average, calibrate, refit, train
 from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterError
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.data.text.writer import write_libsvm
 from boostrank.engines import get_backend
+from boostrank.files.writer import write_libsvm
 from boostrank.fit.plan import Plan
 from boostrank.fit.renewal import renew_leaves
 from boostrank.fit.run import run

@@ -187,7 +187,7 @@ def test_zeros_that_a_sparse_row_does_not_name_are_values(backend: str, kinds: t
 
 @trees
 def test_rows_on_disk_have_the_columns_of_rows_in_memory(backend: str, tmp_path: Path) -> None:
-    from boostrank.data.text.writer import write_libsvm
+    from boostrank.files.writer import write_libsvm
 
     whole = made(150, 5, ("f1", "f2", "f3", "f4"))
     write_libsvm(tmp_path / "train.txt", whole)

@@ -22,9 +22,9 @@ from boostrank import RankingDataset, RankingModel
 from boostrank.clicks.log import Propensities
 from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import ParameterError
-from boostrank.data import store as caches
-from boostrank.data.store import _states
 from boostrank.engines.linear import format as linear_format
+from boostrank.files import store as caches
+from boostrank.files.store import _states
 from boostrank.fit import checkpoint as checkpoints
 from boostrank.fit import run as provenance
 from boostrank.metric import Conventions

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataError, FileFormatError, InputError, MissingDependency, ParameterError
-from boostrank.data.assemble import Named
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.judgements import values_by_query
+from boostrank.files.assemble import Named
+from boostrank.files.judgements import values_by_query
 from boostrank.model.trec import evaluate_run, run_text
 from tests.cli.conftest import FEW, invoke, messages
 from tests.model.trec_golden import NAMES, Values, by_trec_eval, draw

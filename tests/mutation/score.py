@@ -31,7 +31,7 @@ PARTS = {
     "kernels": ("kernels",),
     "objectives": ("objectives", "objective"),
     "metrics": ("metrics", "metric.py"),
-    "libsvm": ("data/text", "data/formats/libsvm.py", "data/assemble.py", "data/blocks.py"),
+    "libsvm": ("files/text", "files/formats/libsvm.py", "files/assemble.py", "files/blocks.py"),
     "formats": ("engines", "model/files.py", "records.py"),
 }
 LEFT_OUT = ("kernels/jit", "kernels/private", "kernels/intrinsics")

@@ -11,7 +11,7 @@ import numpy as np
 
 import boostrank
 from boostrank.core.queries import QueryIndex
-from boostrank.data.text.writer import write_libsvm
+from boostrank.files.writer import write_libsvm
 from boostrank.objective.description import Objective
 
 # Ranks of tied documents, or numbers that are drawn for them, go by their order in the file.

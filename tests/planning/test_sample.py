@@ -11,10 +11,10 @@ import pytest
 
 from boostrank import planning as surveying
 from boostrank.core.errors import DataError, FileFormatError
-from boostrank.data.assemble import read_files as read_libsvm
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.text import files
-from boostrank.data.text.writer import write_libsvm
+from boostrank.files import chunks
+from boostrank.files.assemble import read_files as read_libsvm
+from boostrank.files.writer import write_libsvm
 from boostrank.planning import is_pipe, survey
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
@@ -126,7 +126,7 @@ def test_a_file_without_a_readable_row_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small_sample")
 def test_an_endless_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_LINE", 1 << 15)
+    monkeypatch.setattr(chunks, "MAX_LINE", 1 << 15)
     path = tmp_path / "data.txt.gz"
     path.write_bytes(gzip.compress(b"1 qid:1 1:0.5\n0 qid:1 1:0" + b"1" * (1 << 16)))
     with pytest.raises(FileFormatError, match="longer than"):

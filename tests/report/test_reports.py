@@ -19,7 +19,7 @@ import boostrank
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.data.text.writer import write_libsvm
+from boostrank.files.writer import write_libsvm
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting import Report, report, sections
 from boostrank.reporting.sections import SECTIONS

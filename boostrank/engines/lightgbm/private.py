@@ -21,9 +21,9 @@ from scipy import sparse
 from boostrank.core.machine import return_memory
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import Features
-from boostrank.data.blocks import zeroed
 from boostrank.data.rows import Rows, dense_batches, dense_rows
-from boostrank.data.store import Entry, Origin, entry_name
+from boostrank.files.blocks import zeroed
+from boostrank.files.store import Entry, Origin, entry_name
 
 _FLOAT32, _INT32 = 0, 2  # C_API_DTYPE_*
 ZERO = float(np.float32(1e-35))

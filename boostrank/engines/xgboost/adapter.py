@@ -28,7 +28,7 @@ from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.options import NUMBERED
+from boostrank.data.feature_space import NUMBERED
 from boostrank.data.rows import Rows, dense_batches, dense_rows, is_sparse, whole_of
 from boostrank.engines.base import (
     LEAVES,

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 import boostrank
-from boostrank.data.store import _DIGEST, _LENGTH, _MAGIC
+from boostrank.files.store import _DIGEST, _LENGTH, _MAGIC
 from tests.fuzz.cases import damaged, edited, may_refuse
 
 PARAMS = {"objective": "sdcg", "num_leaves": 3, "verbosity": -1, "num_threads": 1, "min_data_in_leaf": 2}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
 from boostrank.core.errors import BoostrankError, FileFormatError
-from boostrank.data.assemble import read_files as read_libsvm
+from boostrank.files.assemble import read_files as read_libsvm
 from tests.data.conftest import dense, same_bits
 from tests.data.test_libsvm_twin import files
 from tests.fuzz.cases import PromiseBroken, damaged

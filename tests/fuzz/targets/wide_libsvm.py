@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from boostrank.data.assemble import read_files as read_libsvm
+from boostrank.files.assemble import read_files as read_libsvm
 from tests.fuzz.cases import may_refuse
 
 _NUMBER = st.sampled_from([0, 1, 2, 255, 65_536, 2**24 - 1, 2**24, 2**24 + 1, 2**31, 2**63, 2**64, 10**18, 10**19])

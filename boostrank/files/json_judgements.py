@@ -16,7 +16,7 @@ from typing import Any
 from boostrank.core.errors import FileFormatError
 from boostrank.core.files import read_whole
 from boostrank.data.roles import plain_name
-from boostrank.data.text.files import lines_of
+from boostrank.files.chunks import lines_of
 from boostrank.records import from_json
 
 _LISTS = ("judgmentRatings", "judgmentScores", "ratings", "requests", "topics", "query_groups", "queries", "qrels")

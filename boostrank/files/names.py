@@ -1,4 +1,4 @@
-"""Feature names and feature numbers, and the signatures of `read` and `stream`.
+"""Names of features, of documents and of queries in files.
 
 A file with feature names has one name per line, in feature order, or lines such as `1 name`, `1: name` or `1,name` with
 feature numbers. It can also be an XGBoost feature map (`0 name q`) or JSON: a list of names or a feature store export.
@@ -7,22 +7,15 @@ In libsvm text, comments before the first row may name features, one per line, a
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.files import read_text
-from boostrank.options import Option, ReadOptions, declared, takes_options
 
-Progress = Callable[[int, int | None], None] | None
-"""Function that is called with the number of bytes read and the total number, which is None if it is unknown."""
-
-NUMBERED = re.compile(r"f\d+")  # generated feature names
 _PAIR = re.compile(r"[fF]?(\d+)(?:\s*[:=,]\s*|\s+)(\S.*)")
 # First lines of tables of names and of CatBoost's column descriptions.
 _HEADER = re.compile(
@@ -37,39 +30,6 @@ _LARGEST = 2**31
 
 Names = Mapping[int, str] | tuple[str, ...]
 """A mapping from feature numbers to names, or the names of all features in order."""
-
-
-@dataclass(frozen=True)
-class FeatureSpace:
-    """The features of a training set, which later files are read with.
-
-    Args:
-        index_base: number of the first feature in the training file, 0 or 1; None for arrays, whose features are
-            numbered from 1 unless `zero_based` is given.
-        n_features: number of features.
-        feature_names: names of the features; empty if they are `f1`, `f2`, ...
-        columns: `label`, `qid`, `weight`, `id` and `drop` of a training table, which are the defaults for later tables.
-        categories: `boostrank.data.categories.Categories` of each categorical feature.
-        ignored: names of other features that files may contain.
-    """
-
-    index_base: int | None
-    n_features: int
-    feature_names: tuple[str, ...] = ()
-    columns: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
-    categories: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
-    ignored: frozenset[str] = frozenset()
-
-    def __repr__(self) -> str:
-        return f"FeatureSpace({self.n_features:,} features, {len(self.categories):,} categorical)"
-
-
-_READING = (Option(name="like", help=""), Option(name="threads", help=""), Option(name="progress", help=""))
-takes_reader_options = takes_options((*_READING, *declared(ReadOptions).values()), alone=False)
-"""Decorator that shows `like`, `threads`, `progress` and the fields of `ReadOptions` in place of `**options`."""
-
-
-# Names ---------------------------------------------------------------------------------------------------------------
 
 
 def numbered_names(given: str | os.PathLike[str] | Sequence[str] | Mapping[int, str]) -> Names:
@@ -179,25 +139,3 @@ def _checked(found: Iterable[tuple[int, int, str]], file: str) -> dict[int, str]
             raise FileFormatError(f"{what}; names must be distinct, one per feature", file=file, line=line)
         names[number], seen[name] = name, line
     return names
-
-
-def misfit(missing: Sequence[str], more: Sequence[str], mend: str = "") -> str:
-    """Return the message about missing and additional columns."""
-    found = []
-    if missing:
-        found.append(f"lacks {quoted(missing)}, which the model or its training data has{unnamed(missing)}")
-    if more:
-        found.append(f"has {quoted(more)}, which the model or its training data lacks{mend}")
-    return "; ".join(found)
-
-
-def unnamed(missing: Sequence[str]) -> str:
-    """Return a hint if the missing names are those that LightGBM gives to array columns, or "" otherwise."""
-    numbered = all(re.fullmatch(r"Column_\d+", name) for name in missing)
-    return " (it was trained on an array: train it on named columns, or score an array)" if numbered else ""
-
-
-def quoted(names: Sequence[str], most: int = 5) -> str:
-    """Return the first few names, quoted and joined."""
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")

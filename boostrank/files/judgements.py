@@ -7,7 +7,7 @@
 | MS MARCO run | `query document rank` |
 | RankLib, Quepid | `4 qid:1 # 7555`, with `# qid:1: red shoe` |
 | tables (BEIR, ranx, PyTerrier, Quepid), frames | columns with the names in `NAMES` |
-| JSON, JSON lines, mappings | see `boostrank.data.json_judgements` |
+| JSON, JSON lines, mappings | see `boostrank.files.json_judgements` |
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from boostrank.core.errors import DataError, FileFormatError, ParameterError, wa
 from boostrank.core.files import path_of
 from boostrank.core.text import NUMBER, count_of, no_number, number_in
 from boostrank.core.types import first_true
-from boostrank.data.blocks import Fault
-from boostrank.data.columns import column_of
-from boostrank.data.json_judgements import entries_of, json_of
-from boostrank.data.options import name_in, words_in
 from boostrank.data.roles import DEFAULTS, plain_name
-from boostrank.data.source import Reading, format_of
-from boostrank.data.tables import Batch, batches, header_of
-from boostrank.data.text.files import lines_of, shown
+from boostrank.files.blocks import Fault
+from boostrank.files.chunks import lines_of, shown
+from boostrank.files.columns import column_of
+from boostrank.files.json_judgements import entries_of, json_of
+from boostrank.files.names import name_in, words_in
+from boostrank.files.source import Reading, format_of
+from boostrank.files.tables import Batch, batches, header_of
 
 NAMES: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "qid": (*DEFAULTS["qid"], ("q_id", "topic", "topic_id"), ("query_text", "query_string")),
@@ -73,7 +73,7 @@ class DocumentRows:
         columns: names of the columns `qid`, `id` and of the values in a table.
         negative: rows of TREC qrels with a negative grade.
         words: query text by query id.
-        problems: see `boostrank.data.join.Joined`.
+        problems: see `boostrank.files.join.Joined`.
     """
 
     file: str

@@ -9,11 +9,12 @@ from typing import Any
 
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import FileFormatError, InputError
-from boostrank.data.assemble import read_files
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.doctor import Finding, Findings, Profile, Severity, examine, look_at
-from boostrank.data.source import expand
-from boostrank.data.tables import is_buffer
+from boostrank.diagnosis.checks import Finding, Findings, Severity, examine
+from boostrank.diagnosis.profile import Profile, look_at
+from boostrank.files.assemble import read_files
+from boostrank.files.source import expand
+from boostrank.files.tables import is_buffer
 from boostrank.fit.run import check
 from boostrank.fit.train import resolve
 from boostrank.options import GOOD, TrainOptions

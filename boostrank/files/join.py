@@ -16,13 +16,13 @@ from boostrank.core.errors import DataError, FileFormatError, ParameterError
 from boostrank.core.files import check_writable, replacing
 from boostrank.core.text import PLAIN_DIGITS, WRITTEN, no_number, number_in
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.columns import choose_columns
-from boostrank.data.json_judgements import json_of
-from boostrank.data.judgements import DocumentRows, choose, place_of, read_rows
 from boostrank.data.roles import DEFAULTS
-from boostrank.data.source import Reading, expand
-from boostrank.data.tables import arrow, batches, header_of
-from boostrank.data.text.files import STAND_INS, lines_of
+from boostrank.files.chunks import STAND_INS, lines_of
+from boostrank.files.columns import choose_columns
+from boostrank.files.json_judgements import json_of
+from boostrank.files.judgements import DocumentRows, choose, place_of, read_rows
+from boostrank.files.source import Reading, expand
+from boostrank.files.tables import arrow, batches, header_of
 
 UNJUDGED = ("drop", "zero", "stop")
 """Treatments of logged documents that have no judgement although their queries are judged."""
@@ -66,7 +66,7 @@ def join(
     it does not depend on the order of the files, and ties are not in the order of grades.
 
     Args:
-        judgements: a file in a form of `boostrank.data.judgements`, such as a table, a RankLib or Quepid list
+        judgements: a file in a form of `boostrank.files.judgements`, such as a table, a RankLib or Quepid list
             (`4 qid:1 # 7555` with `# qid:1: red shoe`), TREC qrels or JSON. Several grades for a document are averaged.
         features: tables, or JSON lines as the plugins of Solr, Elasticsearch and OpenSearch log them. Features that a
             document lacks are missing.

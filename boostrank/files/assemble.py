@@ -14,15 +14,15 @@ from boostrank.core.errors import DataError, FileFormatError, ParameterError, wa
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data import blocks as slots
-from boostrank.data import side_files
 from boostrank.data.arrays import Features, default_feature_names, with_gain
-from boostrank.data.blocks import Block, dense_matrix, sparse_matrix
 from boostrank.data.categories import coarse_words
 from boostrank.data.dataset import Provenance, RankingDataset
-from boostrank.data.options import FeatureSpace, Progress
+from boostrank.data.feature_space import FeatureSpace
 from boostrank.data.rows import missing_in
-from boostrank.data.source import AnySource, File, Reading, Source, open_files
+from boostrank.files import blocks as slots
+from boostrank.files import side_files
+from boostrank.files.blocks import Block, dense_matrix, sparse_matrix
+from boostrank.files.source import AnySource, File, Progress, Reading, Source, open_files
 from boostrank.records import PlacesRecord
 
 NO_ROWS = "no rows: the file is empty or contains only comments"
@@ -438,7 +438,7 @@ def read_files(
     """Read files as one data set; see `RankingDataset.read`.
 
     Args:
-        store: `boostrank.data.store.RowStore`, which keeps the features on disk; see `stream_files`.
+        store: `boostrank.files.store.RowStore`, which keeps the features on disk; see `stream_files`.
         labelled: whether tables must have labels. If not, missing labels are read as 0.
         chunk_bytes: number of bytes that a thread parses at a time; None chooses a size. It does not affect the result.
     """

@@ -12,8 +12,8 @@ import numpy as np
 from boostrank.core.errors import FileFormatError
 from boostrank.core.files import path_of
 from boostrank.data.roles import pandas_metadata
-from boostrank.data.source import File, Format, OneSource, format_by_magic
-from boostrank.data.tables import Batch, TableSource, arrow, is_buffer, is_number, is_text
+from boostrank.files.source import File, Format, OneSource, format_by_magic
+from boostrank.files.tables import Batch, TableSource, arrow, is_buffer, is_number, is_text
 from boostrank.options import typed_names
 
 _FEATHER_1, _FILE, _STREAM = b"FEA1", b"ARROW1", b"\xff\xff\xff\xff"

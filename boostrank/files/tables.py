@@ -21,13 +21,13 @@ import numpy.typing as npt
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.queries import time_text
 from boostrank.core.types import Float32Array, Float64Array, Int64Array, first_true
-from boostrank.data import blocks as slots
-from boostrank.data.blocks import BEYOND_FLOAT32, Block, Fault, UnreadableLine, zeroed
 from boostrank.data.categories import Categories, Coding, is_coarse
-from boostrank.data.columns import Columns, choose_columns
-from boostrank.data.options import FeatureSpace
-from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
-from boostrank.data.source import File, OneSource, Reading, Source, format_of, open_files
+from boostrank.data.feature_space import FeatureSpace
+from boostrank.files import blocks as slots
+from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, UnreadableLine, zeroed
+from boostrank.files.columns import Columns, choose_columns
+from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
+from boostrank.files.source import File, OneSource, Reading, Source, format_of, open_files
 from boostrank.options import typed_names
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)

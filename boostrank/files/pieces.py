@@ -23,15 +23,14 @@ import numpy as np
 from boostrank.core.errors import FileFormatError, ParameterError, warn_user
 from boostrank.core.files import check_not_read, check_writable, path_of, replacing
 from boostrank.core.types import Int64Array
-from boostrank.data import blocks as slots
-from boostrank.data.assemble import NO_ROWS
-from boostrank.data.blocks import Fault
-from boostrank.data.formats.arrow import ColumnarSource
-from boostrank.data.options import Progress
-from boostrank.data.side_files import WEIGHT_SUFFIX, find_sidecar, refuse_sidecars
-from boostrank.data.source import AnySource, File, Format, Reading, Source, expand, format_by_name, format_of
-from boostrank.data.tables import arrow
-from boostrank.data.text.files import zstd_module
+from boostrank.files import blocks as slots
+from boostrank.files.assemble import NO_ROWS
+from boostrank.files.blocks import Fault
+from boostrank.files.chunks import zstd_module
+from boostrank.files.formats.arrow import ColumnarSource
+from boostrank.files.side_files import WEIGHT_SUFFIX, find_sidecar, refuse_sidecars
+from boostrank.files.source import AnySource, File, Format, Progress, Reading, Source, expand, format_by_name, format_of
+from boostrank.files.tables import arrow
 
 STANDARD_STREAM = "-"
 SORT = "boostrank data sort brings its rows together"

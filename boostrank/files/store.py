@@ -45,14 +45,14 @@ from boostrank.core.files import path_of, remove_leftovers, write_atomically
 from boostrank.core.machine import return_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
-from boostrank.data.assemble import RowPlaces, read_files
-from boostrank.data.blocks import Block, dense_matrix, sparse_matrix, zeroed
 from boostrank.data.categories import read_record, to_record
 from boostrank.data.dataset import Provenance, RankingDataset
-from boostrank.data.options import FeatureSpace, Progress
+from boostrank.data.feature_space import FeatureSpace
 from boostrank.data.rows import InParts, constant_columns
-from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
-from boostrank.data.source import AnySource, OneSource, Reading, expand, format_of, reading_of
+from boostrank.files.assemble import RowPlaces, read_files
+from boostrank.files.blocks import Block, dense_matrix, sparse_matrix, zeroed
+from boostrank.files.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
+from boostrank.files.source import AnySource, OneSource, Progress, Reading, expand, format_of, reading_of
 from boostrank.records import BigFile, CacheHeader, CacheNote, as_record, from_json, jsonable
 
 FOLDER = ".boostrank-cache"

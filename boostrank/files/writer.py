@@ -16,8 +16,8 @@ from boostrank.core.errors import DataError
 from boostrank.core.files import replacing, write_atomically
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.options import name_in
-from boostrank.data.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, refuse_sidecars
+from boostrank.files.names import name_in
+from boostrank.files.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, refuse_sidecars
 
 _BATCH_CELLS = 1 << 20
 _GZIP_LEVEL = 4

@@ -10,13 +10,13 @@ import numpy as np
 from scipy import sparse
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
-from boostrank.data import blocks as slots
-from boostrank.data.blocks import Block
 from boostrank.data.dataset import RankingDataset, as_dataset, is_lightgbms
+from boostrank.data.feature_space import FeatureSpace
 from boostrank.data.frames import as_frame
-from boostrank.data.options import FeatureSpace
-from boostrank.data.source import File, Source
-from boostrank.data.tables import arrow
+from boostrank.files import blocks as slots
+from boostrank.files.blocks import Block
+from boostrank.files.source import File, Source
+from boostrank.files.tables import arrow
 from boostrank.options import ReadOptions, declared
 
 _NAME = "<dataset>"

@@ -16,12 +16,12 @@ import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN
-from boostrank.data.blocks import Fault
-from boostrank.data.columns import Columns
-from boostrank.data.source import File, Format, OneSource
-from boostrank.data.tables import Batch, TableSource, arrow
-from boostrank.data.text import files as text_files
-from boostrank.data.text.files import STAND_INS, Text, TextFile, open_text, separator_in, shown
+from boostrank.files import chunks as text_files
+from boostrank.files.blocks import Fault
+from boostrank.files.chunks import STAND_INS, Text, TextFile, open_text, separator_in, shown
+from boostrank.files.columns import Columns
+from boostrank.files.source import File, Format, OneSource
+from boostrank.files.tables import Batch, TableSource, arrow
 from boostrank.options import typed_names
 
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)

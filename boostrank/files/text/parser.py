@@ -15,10 +15,10 @@ import numpy as np
 from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data import blocks as slots
-from boostrank.data.blocks import B1, I2, N1, S1, Int32Array
-from boostrank.data.text import decimal
-from boostrank.data.text.decimal import ends_token, is_digit, scan_number, scan_short
+from boostrank.files import blocks as slots
+from boostrank.files.blocks import B1, I2, N1, S1, Int32Array
+from boostrank.files.text import decimal
+from boostrank.files.text.decimal import ends_token, is_digit, scan_number, scan_short
 from boostrank.kernels.intrinsics import Bytes, pointer_to, word_at
 from boostrank.kernels.jit import F1, I1, INT, entry_point, inline
 

@@ -19,15 +19,16 @@ import numpy as np
 
 from boostrank.core.errors import BoostrankError, FileFormatError, ParameterError
 from boostrank.core.types import Int64Array
-from boostrank.data import blocks as slots
 from boostrank.data.arrays import default_feature_names
-from boostrank.data.blocks import BEYOND_FLOAT32, Block, Fault, fill_dense, fill_sparse, zeroed
-from boostrank.data.options import NUMBERED, FeatureSpace, name_in, names_in_head, same_names, words_in
-from boostrank.data.side_files import GROUP_SUFFIXES, find_sidecar
-from boostrank.data.source import Format, OneSource, Reading, Source
-from boostrank.data.text import files as text_files
-from boostrank.data.text import parser as parse
-from boostrank.data.text.files import CELL, STAND_INS, Text, TextFile, open_text, packing, separator_in, shown
+from boostrank.data.feature_space import NUMBERED, FeatureSpace
+from boostrank.files import blocks as slots
+from boostrank.files import chunks as text_files
+from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, fill_dense, fill_sparse, zeroed
+from boostrank.files.chunks import CELL, STAND_INS, Text, TextFile, open_text, packing, separator_in, shown
+from boostrank.files.names import name_in, names_in_head, same_names, words_in
+from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
+from boostrank.files.source import Format, OneSource, Reading, Source
+from boostrank.files.text import parser as parse
 
 _PROBED_LINES = 64
 _INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}

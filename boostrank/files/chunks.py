@@ -25,8 +25,8 @@ import numpy as np
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.files import foreign_kind
 from boostrank.core.types import Int64Array
-from boostrank.data.blocks import Fault, UnreadableLine
-from boostrank.data.source import MAX_LINE, File
+from boostrank.files.blocks import Fault, UnreadableLine
+from boostrank.files.source import MAX_LINE, File
 
 HEAD = 1 << 16
 PADDING = 32 * b"\n"  # the parser may read this far past the text

@@ -17,9 +17,9 @@ from boostrank.core.conventions import MAX_EXPONENTIAL_LABEL, gains_from_labels,
 from boostrank.core.errors import RowError
 from boostrank.core.text import count_of, small_table
 from boostrank.core.types import Int64Array
-from boostrank.data import blocks as slots
 from boostrank.data.categories import EXACT
-from boostrank.data.doctor.profile import Profile, UInt64Array, mixed
+from boostrank.diagnosis.profile import Profile, UInt64Array, mixed
+from boostrank.files import blocks as slots
 
 
 class Severity(enum.Enum):

@@ -19,8 +19,8 @@ from boostrank.core.errors import DataError, DataWarning, FileFormatError, Input
 from boostrank.core.queries import QueryIndex
 from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array
-from boostrank.data.doctor import Profile
-from boostrank.data.doctor.checks import ERROR, NOTE, WARNING, Finding, Findings, Severity, percent, share_of
+from boostrank.diagnosis.checks import ERROR, NOTE, WARNING, Finding, Findings, Severity, percent, share_of
+from boostrank.diagnosis.profile import Profile
 
 OF_LABELS = frozenset(
     {
@@ -33,7 +33,7 @@ OF_LABELS = frozenset(
         "steep-gains",
     }
 )
-"""Names of `boostrank.data.doctor` findings about labels, which training on clicks ignores."""
+"""Names of `boostrank.diagnosis` findings about labels, which training on clicks ignores."""
 
 FEW_LISTS = 5  # times that the median query's list was shown: with 2, debiasing ranked worse than click counts
 _MANY = 0.2  # share of queries from which a note becomes a warning

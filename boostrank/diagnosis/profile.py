@@ -17,15 +17,15 @@ from boostrank.core.errors import BoostrankError, FileFormatError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data import blocks as slots
-from boostrank.data.assemble import NO_ROWS, Totals
-from boostrank.data.blocks import Block
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.doctor.in_memory import DatasetSource, source_of
-from boostrank.data.options import FeatureSpace, Progress
-from boostrank.data.side_files import check_sizes, read_weights, some_sizes, weighted
-from boostrank.data.source import AnySource, Reading, Source, expand, format_of
-from boostrank.data.tables import TableSource, is_buffer
+from boostrank.data.feature_space import FeatureSpace
+from boostrank.diagnosis.in_memory import DatasetSource, source_of
+from boostrank.files import blocks as slots
+from boostrank.files.assemble import NO_ROWS, Totals
+from boostrank.files.blocks import Block
+from boostrank.files.side_files import check_sizes, read_weights, some_sizes, weighted
+from boostrank.files.source import AnySource, Progress, Reading, Source, expand, format_of
+from boostrank.files.tables import TableSource, is_buffer
 
 CHUNK_BYTES = 4 << 20
 MOST_FEATURES = 1 << 20  # features examined individually: 32 MiB

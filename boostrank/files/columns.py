@@ -13,9 +13,9 @@ from typing import Any
 from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, FileFormatError, did_you_mean
 from boostrank.data.arrays import unknown_column
-from boostrank.data.options import NUMBERED, misfit, quoted
+from boostrank.data.feature_space import NUMBERED, misfit, quoted
 from boostrank.data.roles import DEFAULTS, INDEX_OF_CSV, index_columns, is_among, usual_column
-from boostrank.data.source import Reading
+from boostrank.files.source import Reading
 from boostrank.options import typed_names
 
 _NO_FEATURES = {"weight", "weights", "id", *DEFAULTS["label"][0], *DEFAULTS["qid"][0]}

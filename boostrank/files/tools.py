@@ -27,8 +27,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataError, InputError, ParameterError
-from boostrank.data.options import Progress
-from boostrank.data.pieces import (
+from boostrank.files.pieces import (
     SORT,
     STANDARD_STREAM,
     ColumnarOutput,
@@ -42,7 +41,7 @@ from boostrank.data.pieces import (
     named,
     open_output,
 )
-from boostrank.data.source import AnySource
+from boostrank.files.source import AnySource, Progress
 
 __all__ = ["Written", "merge", "sample", "shard", "sort", "split"]
 

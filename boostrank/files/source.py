@@ -1,7 +1,7 @@
 """Files of one format, which are read as blocks of rows in order, and the registry of formats.
 
 Training, prediction, the doctor and the memory estimate all read the blocks of a `Source`. A format is a module in
-`boostrank.data.formats` with a `SPEC`.
+`boostrank.files.formats` with a `SPEC`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,21 @@ from boostrank.core.errors import FileFormatError, ParameterError, did_you_mean
 from boostrank.core.files import path_of
 from boostrank.core.params import Registry
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.blocks import LINES, Block, UnreadableLine
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.options import NUMBERED, FeatureSpace, misfit, numbered_names
+from boostrank.data.feature_space import NUMBERED, FeatureSpace, misfit
 from boostrank.data.roles import DEFAULTS
-from boostrank.data.side_files import GROUP_SUFFIXES, UNREAD_SUFFIXES, WEIGHT_SUFFIX, refuse_unread
+from boostrank.files.blocks import LINES, Block, UnreadableLine
+from boostrank.files.names import numbered_names
+from boostrank.files.side_files import GROUP_SUFFIXES, UNREAD_SUFFIXES, WEIGHT_SUFFIX, refuse_unread
 from boostrank.options import ReadOptions
 from boostrank.records import jsonable
 
 T = TypeVar("T")
 OneSource = str | os.PathLike[str] | BinaryIO
 AnySource = OneSource | Sequence[OneSource]
+Progress = Callable[[int, int | None], None] | None
+"""Function that is called with the number of bytes read and the total number, which is None if it is unknown."""
 
 MAX_LINE = 64 << 20
 _SMALLEST_CHUNK = 1 << 20  # smaller chunks cost more overhead than their balance saves
@@ -445,7 +448,7 @@ class Format:
     looks_so: Callable[[bytes], bool] = lambda head: False
 
 
-FORMATS: Registry[Format] = Registry("boostrank.data.formats", "format of data")
+FORMATS: Registry[Format] = Registry("boostrank.files.formats", "format of data")
 
 
 def format_of(source: Any, format: str = "auto") -> Format:

@@ -1,0 +1,65 @@
+"""The features of a training set, and messages about features that do not fit it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from boostrank.options import Option, ReadOptions, declared, takes_options
+
+NUMBERED = re.compile(r"f\d+")
+"""Generated feature names."""
+
+
+@dataclass(frozen=True)
+class FeatureSpace:
+    """The features of a training set, which later files are read with.
+
+    Args:
+        index_base: number of the first feature in the training file, 0 or 1; None for arrays, whose features are
+            numbered from 1 unless `zero_based` is given.
+        n_features: number of features.
+        feature_names: names of the features; empty if they are `f1`, `f2`, ...
+        columns: `label`, `qid`, `weight`, `id` and `drop` of a training table, which are the defaults for later tables.
+        categories: `boostrank.data.categories.Categories` of each categorical feature.
+        ignored: names of other features that files may contain.
+    """
+
+    index_base: int | None
+    n_features: int
+    feature_names: tuple[str, ...] = ()
+    columns: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    categories: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    ignored: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        return f"FeatureSpace({self.n_features:,} features, {len(self.categories):,} categorical)"
+
+
+_READING = (Option(name="like", help=""), Option(name="threads", help=""), Option(name="progress", help=""))
+takes_reader_options = takes_options((*_READING, *declared(ReadOptions).values()), alone=False)
+"""Decorator that shows `like`, `threads`, `progress` and the fields of `ReadOptions` in place of `**options`."""
+
+
+def misfit(missing: Sequence[str], more: Sequence[str], mend: str = "") -> str:
+    """Return the message about missing and additional columns."""
+    found = []
+    if missing:
+        found.append(f"lacks {quoted(missing)}, which the model or its training data has{unnamed(missing)}")
+    if more:
+        found.append(f"has {quoted(more)}, which the model or its training data lacks{mend}")
+    return "; ".join(found)
+
+
+def unnamed(missing: Sequence[str]) -> str:
+    """Return a hint if the missing names are those that LightGBM gives to array columns, or "" otherwise."""
+    numbered = all(re.fullmatch(r"Column_\d+", name) for name in missing)
+    return " (it was trained on an array: train it on named columns, or score an array)" if numbered else ""
+
+
+def quoted(names: Sequence[str], most: int = 5) -> str:
+    """Return the first few names, quoted and joined."""
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")

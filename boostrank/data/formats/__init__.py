@@ -1,1 +1,0 @@
-"""Ranking data formats, which `boostrank.data.source.FORMATS` finds by the `SPEC` or `SPECS` of each module."""

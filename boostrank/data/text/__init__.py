@@ -1,1 +1,0 @@
-"""Reader, stream and writer of libsvm text with query ids."""

@@ -1,0 +1,1 @@
+"""Compiled parser of libsvm text with query ids."""
