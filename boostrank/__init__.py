@@ -1,9 +1,9 @@
 """Learning to rank with LightGBM and XGBoost: any metric, lists of any length, checked exports.
 
     import boostrank
-    train = boostrank.RankingDataset.from_libsvm("train.txt")
+    train = boostrank.read("train.txt")
     model = boostrank.train({"objective": "shf-sdcg"}, train, num_boost_round=200)
-    scores = model.predict(boostrank.RankingDataset.from_libsvm("test.txt", like=train))
+    scores = model.predict(boostrank.read("test.txt", like=train))
 
 Heavy dependencies are imported only when they are used.
 """
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from boostrank.diagnosis.training import doctor
     from boostrank.export.proof import verify
     from boostrank.export.writing import export_model
+    from boostrank.files.read import read, stream
     from boostrank.fit.callbacks import EarlyStopping
     from boostrank.fit.checkpoint import Checkpoint
     from boostrank.fit.renewal import refit
@@ -55,7 +56,8 @@ _NAMES = {
     "reporting.comparison": "compare", "reporting.evaluation": "evaluate", "reporting.page": "report",
     "sklearn": "BoostRanker QueryKFold QueryTimeSplit", "model.averaging": "average",
     "model.calibration": "calibrate",
-    "diagnosis.training": "doctor", "fit.callbacks": "EarlyStopping", "fit.checkpoint": "Checkpoint",
+    "diagnosis.training": "doctor", "files.read": "read stream", "fit.callbacks": "EarlyStopping",
+    "fit.checkpoint": "Checkpoint",
     "model.ranking_model": "RankingModel", "fit.renewal": "refit", "fit.train": "train",
     "model.query_columns": "WithinQuery", "tuning.search": "tune",
 }  # fmt: skip
@@ -68,8 +70,8 @@ __all__ = [
     "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
     "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "calibrate", "compare",
-    "define_objective", "doctor", "evaluate", "export_model", "inline", "load_objective", "objective_kernel", "refit",
-    "report", "train", "tune", "verify",
+    "define_objective", "doctor", "evaluate", "export_model", "inline", "load_objective", "objective_kernel", "read",
+    "refit", "report", "stream", "train", "tune", "verify",
 ]  # fmt: skip
 
 

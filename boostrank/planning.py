@@ -106,7 +106,7 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
     """Read a sample of a few megabytes from files of any size.
 
     Args:
-        source: as for `RankingDataset.read`. A sample taken from a pipe is lost, because a pipe can be read only once.
+        source: as for `boostrank.read`. A sample taken from a pipe is lost, because a pipe can be read only once.
         format: format of the files.
         options: fields of `boostrank.files.source.Reading`.
 

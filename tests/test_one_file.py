@@ -154,20 +154,20 @@ def test_a_new_target_of_export(add: Callable[..., None], model: Path, tmp_path:
 
 
 def test_a_new_format_of_data(add: Callable[..., None], data: Path, model: Path, tmp_path: Path) -> None:
-    test = boostrank.RankingDataset.from_libsvm(str(data / "test.txt"))
+    test = boostrank.read(str(data / "test.txt"))
     ids = np.repeat(np.arange(len(test.queries)), test.queries.sizes)
     rows = np.column_stack([test.labels, ids, np.asarray(test.features, np.float64)])
     file = tmp_path / "test.toy"
     heading = ",".join(["label", "query", *test.feature_names])
     file.write_text("\n".join([heading, *(",".join(map(repr, row)) for row in rows.tolist())]) + "\n")
     with pytest.raises(ParameterError, match="comma"):
-        boostrank.RankingDataset.read(str(file), format="comma")
+        boostrank.read(str(file), format="comma")
 
     add(FORMATS, "boostrank.files.formats", "toy", READER)
-    again = boostrank.RankingDataset.read(str(file))
+    again = boostrank.read(str(file))
     assert again.feature_names == test.feature_names
     assert again.fingerprint == test.fingerprint
-    assert boostrank.RankingDataset.read(str(file), format="comma").fingerprint == test.fingerprint
+    assert boostrank.read(str(file), format="comma").fingerprint == test.fingerprint
     assert invoke("predict", model, file).stdout == invoke("predict", model, data / "test.txt").stdout
     values = [json.loads(invoke("evaluate", model, one, "--json").stdout) for one in (file, data / "test.txt")]
     assert values[0] == values[1]
@@ -184,16 +184,16 @@ def test_a_format_refuses_what_it_cannot_do(add: Callable[..., None], model: Pat
     file = tmp_path / "a.toy"
     file.write_text("label,query,f1\n1,1,NULL\n0,1,2\n")
     with pytest.warns(DataWarning, match="1 missing values: 1 in f1"):
-        found = boostrank.RankingDataset.read(str(file), missing_tokens=["NULL"])
+        found = boostrank.read(str(file), missing_tokens=["NULL"])
     assert np.isnan(found.features[0, 0])
     with pytest.raises(ParameterError, match="label='rel' is not supported by this data format"):
-        boostrank.RankingDataset.read(str(file), label="rel")
+        boostrank.read(str(file), label="rel")
     with pytest.raises(ParameterError, match="toy files do not support regrup"):
-        boostrank.RankingDataset.read(str(file), regrup=True)
+        boostrank.read(str(file), regrup=True)
     with pytest.raises(ParameterError, match=r"several formats \(libsvm, toy\)"):
-        boostrank.RankingDataset.read([str(file), "more.txt"])
+        boostrank.read([str(file), "more.txt"])
     with pytest.raises(ParameterError, match="unknown format of data 'tables'"):
-        boostrank.RankingDataset.read(str(file), format="tables")
+        boostrank.read(str(file), format="tables")
     file.write_text("label,query,f1\n-1,1,1\n0,1,2\n")
     with pytest.raises(DataError, match=r"a\.toy:2: query 1: label -1 is negative"):
-        boostrank.train({"objective": "lambdarank"}, boostrank.RankingDataset.read(str(file)), 1)
+        boostrank.train({"objective": "lambdarank"}, boostrank.read(str(file)), 1)

@@ -75,7 +75,7 @@ def train(
             kind, or a pandas, polars or Arrow table.
         valid: files or a table to evaluate in each round, or a list of lists or of tables for several sets.
         valid_names: names of the validation sets. The default is `valid_0`, ....
-        options: options of `boostrank.train` and `RankingDataset.read` (`from_frame` for tables), and
+        options: options of `boostrank.train` and `boostrank.read` (`from_frame` for tables), and
 
             * `checkpoint`: the model is saved to its path periodically, and can be continued with `init_model`;
             * `callbacks`: called in this process, without a model; `StopTraining` takes effect a few rounds later;

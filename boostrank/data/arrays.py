@@ -318,7 +318,7 @@ def unknown_column(name: str, expression: GainExpression, known: Collection[str]
     listed = did_you_mean(name, words, list_all=len(words) < 13)
     return (
         f"gain {expression.text!r}: there is no column {name!r}.{listed} Columns that are not features (--drop) are "
-        "only available while a table is read, with --gain or the argument gain of RankingDataset.read and from_frame"
+        "only available while a table is read, with --gain or the argument gain of boostrank.read and from_frame"
     )
 
 

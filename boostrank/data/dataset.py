@@ -6,8 +6,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
-from importlib import import_module
-from os import PathLike
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -35,11 +33,10 @@ from boostrank.data.arrays import (
     without_mask,
 )
 from boostrank.data.categories import Categories, coding_of, say_no_codes
-from boostrank.data.feature_space import NUMBERED, FeatureSpace, takes_reader_options, unnamed
+from boostrank.data.feature_space import NUMBERED, FeatureSpace, unnamed
 from boostrank.data.roles import DEFAULTS
 from boostrank.data.rows import Candidates, Rows, constant_columns, fingerprint, is_on_disk, is_sparse, joined_rows
 
-Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -125,65 +122,6 @@ class RankingDataset:
             ("categorical features", ", ".join(self.categories) or "none"),
         ]
         return small_table("RankingDataset", rows)
-
-    @classmethod
-    @takes_reader_options
-    def read(cls, path: Paths, *, format: str = "auto", **options: Any) -> RankingDataset:
-        """Read files of any format in `boostrank.files.source.FORMATS` as one data set.
-
-        The number of features, and the number of the first feature (0 or 1), are the same for all files. Columns of
-        tables are matched by name. Each query must be in one file, and ids may restart in each file. A query that
-        continues in the next file is refused, or joined if `regroup` is set, and then `input_rows` records the original
-        rows. The group sizes in `FILE.query` or `FILE.group` define the queries of a file without query ids, and
-        `FILE.weight` contains weights.
-
-        Args:
-            path: a plain or compressed (gzip, bzip2, xz, zstd) file, several files, a pattern such as `shards/*.gz`, a
-                binary file object, or "-" for standard input.
-            format: name of the format, such as csv or parquet; "auto" detects it from the file name, else the content.
-            options: fields of `boostrank.options.ReadOptions`, the reading options in `boostrank train --help`. `like`
-                is the training data (or their `FeatureSpace`) whose features are read: others are ignored with a
-                warning, and absent ones are zero. `threads` (None for all cores) does not affect the result. `progress`
-                is called with the bytes read and their total (or None).
-
-        Raises:
-            FileFormatError: unreadable content. The message names the file, the first such line or row, and the column.
-            ParameterError: an option is out of range, contradicts another option, or is not supported by the format.
-        """
-        # Imported by name, because the readers import this module.
-        data: RankingDataset = import_module("boostrank.files.assemble").read_files(path, format=format, **options)
-        return data
-
-    @classmethod
-    @takes_reader_options
-    def from_libsvm(cls, path: Paths, **options: Any) -> RankingDataset:
-        """Read libsvm (SVMrank, LETOR) files as one data set. The arguments are those of `read`."""
-        return cls.read(path, format="libsvm", **options)
-
-    @classmethod
-    @takes_reader_options
-    def stream(
-        cls, path: Paths, *, cache: str | PathLike[str] | bool = True, external_memory: bool = False, **options: Any
-    ) -> RankingDataset:
-        """Read files and keep their features on disk, from which `features` reads slices.
-
-        Each value takes 4 bytes in an unnamed temporary file (in the cache folder, else in `TMPDIR`), which is removed
-        with the data set or when the process ends.
-
-        Args:
-            path, format, options: see `read`.
-            cache: cache folder. True means `.boostrank-cache` next to the first file, and False disables the cache,
-                which is never used for sources that can be read only once (pipes).
-            external_memory: whether XGBoost also keeps its bins on disk.
-
-        Raises:
-            FileFormatError, ParameterError: see `read`.
-            DataError: the rows of a query are scattered, and `regroup` cannot move rows on disk.
-            TrainingError: the disk is full.
-        """
-        store = import_module("boostrank.files.store")
-        data: RankingDataset = store.stream_files(path, cache=cache, external_memory=external_memory, **options)
-        return data
 
     @classmethod
     def from_arrays(
@@ -300,7 +238,8 @@ class RankingDataset:
         Raises:
             DataError: see `from_arrays`; also if a column is missing.
         """
-        frames: Any = import_module("boostrank.data.frames")
+        from boostrank.data import frames
+
         table = frames.as_table(frame)
         space = like.feature_space if isinstance(like, RankingDataset) else like
         # Columns that are named as features are no index of a pandas frame.

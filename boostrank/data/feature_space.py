@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from boostrank.options import Option, ReadOptions, declared, takes_options
-
 NUMBERED = re.compile(r"f\d+")
 """Generated feature names."""
 
@@ -36,11 +34,6 @@ class FeatureSpace:
 
     def __repr__(self) -> str:
         return f"FeatureSpace({self.n_features:,} features, {len(self.categories):,} categorical)"
-
-
-_READING = (Option(name="like", help=""), Option(name="threads", help=""), Option(name="progress", help=""))
-takes_reader_options = takes_options((*_READING, *declared(ReadOptions).values()), alone=False)
-"""Decorator that shows `like`, `threads`, `progress` and the fields of `ReadOptions` in place of `**options`."""
 
 
 def misfit(missing: Sequence[str], more: Sequence[str], mend: str = "") -> str:

@@ -435,7 +435,7 @@ def read_files(
     progress: Progress = None,
     **options: Any,
 ) -> RankingDataset:
-    """Read files as one data set; see `RankingDataset.read`.
+    """Read files as one data set; see `boostrank.read`.
 
     Args:
         store: `boostrank.files.store.RowStore`, which keeps the features on disk; see `stream_files`.

@@ -320,7 +320,8 @@ def reader_version() -> str:
     package = Path(__file__).parents[1]
     digest = hashlib.blake2b(digest_size=8)
     others = ("core/files.py", "core/text.py", "core/queries.py", "kernels/intrinsics.py")
-    for path in [*sorted((package / "data").rglob("*.py")), *(package / name for name in others)]:
+    sources = [path for room in ("data", "files") for path in sorted((package / room).rglob("*.py"))]
+    for path in [*sources, *(package / name for name in others)]:
         digest.update(path.name.encode() + path.read_bytes())
     return f"{digest.hexdigest()} {sys.byteorder}"
 
@@ -427,7 +428,7 @@ def stream_files(
     chunk_bytes: int = CHUNK_BYTES,
     **options: Any,
 ) -> RankingDataset:
-    """Read files and keep their features on disk; see `RankingDataset.stream`."""
+    """Read files and keep their features on disk; see `boostrank.stream`."""
     files, spec = expand(source), format_of(source, format)
     reading = options | {"format": spec.name, "like": like, "labelled": labelled}
     reading |= {"threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}

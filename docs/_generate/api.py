@@ -14,7 +14,7 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
     ),
     "metric": ("boostrank.metric", "Metrics of a ranking, and their conventions.", [("boostrank.metric", None)]),
     "data": (
-        "boostrank.data",
+        "boostrank.data, boostrank.files",
         "Generated data, the writer, and tools for files that never cut a query.",
         [
             ("boostrank.data.synthetic", ("make_ranking_data",)),

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
+import boostrank
 from boostrank import RankingDataset, train
 from boostrank.core.errors import DataWarning
 from boostrank.core.machine import resolve_threads
@@ -93,14 +94,14 @@ def read(name: str, root: Path | None) -> RankingDataset | None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "dense.txt"
             write_dense(path, DENSE_ROWS)
-            return RankingDataset.from_libsvm(path)
+            return boostrank.read(path)
     try:
         path = data_root(root) / REAL[name]
     except SystemExit:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # its last line has no newline
-        return RankingDataset.from_libsvm(path)
+        return boostrank.read(path)
 
 
 def _clocks() -> npt.NDArray[np.float64]:

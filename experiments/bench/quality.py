@@ -18,6 +18,7 @@ import lightgbm
 import numpy as np
 from rich.console import Console
 
+import boostrank
 from boostrank import RankingDataset, train
 from boostrank.core.machine import resolve_threads
 from experiments.bench_scale.data import write_dense
@@ -38,7 +39,7 @@ def main() -> None:
     threads, console = resolve_threads(options.threads), Console(stderr=True)
     with tempfile.TemporaryDirectory() as folder:
         write_dense(Path(folder) / "dense.txt", options.rows)
-        data = RankingDataset.from_libsvm(Path(folder) / "dense.txt")
+        data = boostrank.read(Path(folder) / "dense.txt")
     ways: dict[str, Callable[[], Any]] = {LIGHTGBM: lambda: _lightgbm(data, options.rounds, threads)}
     for preset in options.presets.split(","):
         ways[preset] = lambda preset=preset: _preset(data, options.rounds, threads, preset)

@@ -60,7 +60,7 @@ def main() -> None:
         for rows in sorted({options.rows // 5, options.rows}):
             files[rows] = folder / f"{rows}.txt"
             write_dense(files[rows], rows)
-        data = boostrank.RankingDataset.from_libsvm(files[min(files)])
+        data = boostrank.read(files[min(files)])
         train = data.take(range(int(np.searchsorted(data.queries.ptr, TRAINED_ROWS))))
         for engine in ENGINES:
             model = boostrank.train(TREES, train, ROUNDS, backend=engine)

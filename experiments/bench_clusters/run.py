@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+import boostrank
+
 ROUNDS = (20, 80)
 PARAMS = {"objective": "lambdarank", "num_leaves": 63, "metric": "none", "verbosity": -1}
 _ALONE = ["unshare", "-rn", "sh", "-c", 'ip link set lo up 2>/dev/null || ifconfig lo up; exec "$@"', "sh"]
@@ -28,10 +30,9 @@ _ALONE = ["unshare", "-rn", "sh", "-c", 'ip link set lo up 2>/dev/null || ifconf
 
 def one(how: str, engine: str, rounds: int, shards: list[str]) -> None:
     """Train, and print the bytes of the loopback device."""
-    import boostrank
 
     if how == "one":
-        data = boostrank.RankingDataset.read(shards)
+        data = boostrank.read(shards)
         boostrank.train(PARAMS | {"num_threads": 2}, data, rounds, backend=engine)
     else:
         boostrank.cluster.train("local:2", PARAMS | {"num_threads": 1}, shards, rounds, backend=engine)

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import boostrank
+
 ROUNDS = 5
 _EVERY = 0.004
 _PARAMS = {"objective": "shf-sdcg", "num_leaves": 63, "learning_rate": 0.1, "verbosity": -1, "num_threads": 2}
@@ -75,9 +77,8 @@ def read_sklearn(file: str, folder: str) -> dict[str, Any]:
 
 def lightgbm_memory(file: str, folder: str) -> dict[str, Any]:
     """LightGBM, floats in memory."""
-    from boostrank.data.dataset import RankingDataset
 
-    return _trained(RankingDataset.from_libsvm(file, threads=2), "lightgbm")
+    return _trained(boostrank.read(file, threads=2), "lightgbm")
 
 
 def lightgbm_stream(file: str, folder: str) -> dict[str, Any]:
@@ -87,9 +88,8 @@ def lightgbm_stream(file: str, folder: str) -> dict[str, Any]:
 
 def xgboost_memory(file: str, folder: str) -> dict[str, Any]:
     """XGBoost, floats in memory."""
-    from boostrank.data.dataset import RankingDataset
 
-    return _trained(RankingDataset.from_libsvm(file, threads=2), "xgboost")
+    return _trained(boostrank.read(file, threads=2), "xgboost")
 
 
 def xgboost_stream(file: str, folder: str) -> dict[str, Any]:
@@ -103,9 +103,8 @@ def xgboost_external(file: str, folder: str) -> dict[str, Any]:
 
 
 def _stream(file: str, folder: str, **options: Any) -> Any:
-    from boostrank.data.dataset import RankingDataset
 
-    return RankingDataset.stream(file, cache=folder, threads=2, **options)
+    return boostrank.stream(file, cache=folder, threads=2, **options)
 
 
 def _trained(data: Any, backend: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import boostrank
 from experiments.bench_scale.data import write_dense
 from experiments.common import arguments, markdown, save
 
@@ -54,10 +55,8 @@ def write(folder: str, rows: int) -> None:
     import pyarrow as pa
     from pyarrow import csv, feather, parquet
 
-    from boostrank.data.dataset import RankingDataset
-
     write_dense(Path(folder, "rows.txt"), rows)
-    data = RankingDataset.read(Path(folder, "rows.txt"))
+    data = boostrank.read(Path(folder, "rows.txt"))
     features = {name: data.features[:, i].copy() for i, name in enumerate(data.feature_names)}
     table = pa.table({"label": data.labels, "qid": data.queries.row_ids(), **features})
     csv.write_csv(table, Path(folder, "rows.csv"))
@@ -67,7 +66,6 @@ def write(folder: str, rows: int) -> None:
 
 def read(how: str, file: str) -> dict[str, Any]:
     """CPU seconds and the peak of memory of one reading, by a process that has read such a file before."""
-    from boostrank.data.dataset import RankingDataset
     from experiments.bench_scale.routes import Peak
 
     with open(file, "rb") as source:  # into the page cache
@@ -76,19 +74,19 @@ def read(how: str, file: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         small = Path(folder, "small.txt")
         small.write_text("1 qid:1 1:2 2:0.5\n0 qid:1 1:1\n")
-        RankingDataset.read(small)
+        boostrank.read(small)
         if not file.endswith(".txt"):
             import pyarrow as pa
             from pyarrow import parquet
 
             parquet.write_table(pa.table({"label": [1], "qid": [1], "a": [0.5]}), small.with_suffix(".parquet"))
-            RankingDataset.read(small.with_suffix(".parquet"))
+            boostrank.read(small.with_suffix(".parquet"))
     with Peak() as peak:
         before = os.times()
         if how == "read":
-            RankingDataset.read(file, threads=1)
+            boostrank.read(file, threads=1)
         else:
-            RankingDataset.stream(file, threads=1, cache=False)
+            boostrank.stream(file, threads=1, cache=False)
         after = os.times()
     return {"user": after.user - before.user, "system": after.system - before.system, "peak_mb": peak.mb}
 

@@ -33,7 +33,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     rows, numbers = [], []
     for name, (folder, queries) in SETS.items():
-        train = boostrank.RankingDataset.read(data_root(options.data_root) / folder / "train.txt")
+        train = boostrank.read(data_root(options.data_root) / folder / "train.txt")
         for eta in (0.0, 1.0, 2.0):
             for impressions in (10, 100):
                 found = held(train, queries, eta, impressions, options.logs)

@@ -163,8 +163,8 @@ def graded(data: boostrank.RankingDataset, lowest: float) -> boostrank.RankingDa
 
 def simulated(folder: Path, few: int, condition: Condition, seed: int, threads: int | None) -> tuple[Log, Any]:
     """A log of clicks on lists of a ranker that learnt few judged queries; and that ranker."""
-    train = boostrank.RankingDataset.read(folder / "train.txt")
-    test = boostrank.RankingDataset.read(folder / "test.txt", like=train)
+    train = boostrank.read(folder / "train.txt")
+    test = boostrank.read(folder / "test.txt", like=train)
     lowest = train.labels.min()
     train, test = graded(train, lowest), graded(test, lowest)
     chosen = np.random.default_rng(seed).permutation(len(train.queries))[:few]

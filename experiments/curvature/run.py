@@ -129,7 +129,7 @@ class Kept:
 
 def splits(path: Path) -> Iterator[Parts]:
     """(train, valid, test): OHSUMED's own five; of another set's training file three, validated on a quarter."""
-    read = boostrank.RankingDataset.from_libsvm
+    read = boostrank.read
     if path.is_dir():
         for own in sorted(path.glob("Fold*")):
             train = read(own / "train.txt")

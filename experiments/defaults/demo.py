@@ -49,8 +49,8 @@ def main() -> None:
     threads = resolve_threads(options.threads)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # of missing values
-        train = Data.from_libsvm(options.train)
-        valid, test = (Data.from_libsvm(path, like=train) for path in (options.valid, options.test))
+        train = boostrank.read(options.train)
+        valid, test = (boostrank.read(path, like=train) for path in (options.valid, options.test))
     metric = BoundMetrics(METRIC, test.labels, test.queries, threads=threads)
 
     def measured(scores: npt.NDArray[np.float64]) -> MetricResult:

@@ -29,7 +29,7 @@ Values = npt.NDArray[np.float64]
 def main() -> None:
     """Train every objective at every rate, and print both discounts at each rate and at the chosen one."""
     options = arguments(__doc__.split("\n")[0]).parse_args()
-    data = boostrank.RankingDataset.from_libsvm(data_root(options.data_root) / "sparse-long/train.txt")
+    data = boostrank.read(data_root(options.data_root) / "sparse-long/train.txt")
     shuffled = np.random.default_rng(0).permutation(len(data.queries))
     values: dict[tuple[str, str, Any], list[Values]] = {}
     for fold in range(FOLDS):

@@ -51,7 +51,7 @@ def main() -> None:
     console = Console(stderr=True)
     rows, numbers = [], []
     for name in options.sets.split(","):
-        data = boostrank.RankingDataset.from_libsvm(root / SETS[name])
+        data = boostrank.read(root / SETS[name])
         pooled = cross_validated(data, options.folds, options.threads)
         console.print(f"{name}: done")
         for method, values in pooled.items():

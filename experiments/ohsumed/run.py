@@ -46,10 +46,8 @@ def main() -> None:
     console = Console(stderr=True)
     folds = []
     for fold in FOLDS[: options.folds]:
-        train = boostrank.RankingDataset.from_libsvm(root / fold / "train.txt")
-        others = [
-            boostrank.RankingDataset.from_libsvm(root / fold / f"{part}.txt", like=train) for part in ("vali", "test")
-        ]
+        train = boostrank.read(root / fold / "train.txt")
+        others = [boostrank.read(root / fold / f"{part}.txt", like=train) for part in ("vali", "test")]
         folds.append((train, *others))
 
     results: dict[str, dict[str, np.ndarray[Any, Any]]] = {}

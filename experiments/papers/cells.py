@@ -76,8 +76,8 @@ class Lab:
         """Training, validation and test set."""
         if number not in self._folds:
             folder = self.root / f"Fold{number}"
-            train = boostrank.RankingDataset.from_libsvm(folder / "train.txt")
-            others = (boostrank.RankingDataset.from_libsvm(folder / f"{p}.txt", like=train) for p in ("vali", "test"))
+            train = boostrank.read(folder / "train.txt")
+            others = (boostrank.read(folder / f"{p}.txt", like=train) for p in ("vali", "test"))
             self._folds[number] = (train, *others)
         return self._folds[number]
 

@@ -60,8 +60,8 @@ def main() -> None:
     metric = Metric.parse("ndcg@10")
     rows, numbers = [], []
     for name in options.sets.split(","):
-        train = boostrank.RankingDataset.from_libsvm(root / SETS[name][0])
-        test = boostrank.RankingDataset.from_libsvm(root / SETS[name][1], like=train)
+        train = boostrank.read(root / SETS[name][0])
+        test = boostrank.read(root / SETS[name][1], like=train)
         values: dict[str, list[Any]] = {}
         scores: dict[str, list[Any]] = {}
         for seed in range(options.seeds):

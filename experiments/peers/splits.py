@@ -68,7 +68,7 @@ def read(root: Path, files: Sequence[str]) -> boostrank.RankingDataset:
     with warnings.catch_warnings():  # about ids in several files, and last lines without a newline
         warnings.simplefilter("ignore", DataWarning)
         for file in files:
-            parts.append(boostrank.RankingDataset.from_libsvm(root / file, **({"like": parts[0]} if parts else {})))
+            parts.append(boostrank.read(root / file, **({"like": parts[0]} if parts else {})))
     features = [p.features.toarray() if sparse.issparse(p.features) else p.features for p in parts]
     sizes = np.concatenate([p.queries.sizes for p in parts])
     labels = np.concatenate([p.labels for p in parts])

@@ -191,7 +191,7 @@ def read(release: Release, path: Path, like: FeatureSpace | None = None) -> Data
     """Read a file. Sparse files become dense, so that every library takes absent features for the zeros they are."""
     with warnings.catch_warnings():  # about values read as missing, and last lines without a newline
         warnings.simplefilter("ignore", DataWarning)
-        data = Data.from_libsvm(path, like=like, **release.reading)
+        data = boostrank.read(path, format="libsvm", like=like, **release.reading)
     if not sparse.issparse(data.features):
         return data
     return Data.from_arrays(data.features.toarray(), data.labels, group=data.queries.sizes)

@@ -61,8 +61,8 @@ def measured(root: Path, folders: list[str], engine: str, start: str, seeds: int
     """NDCG@10 of every test query of all folders, the mean over seeds."""
     found = []
     for folder in folders:
-        train = boostrank.RankingDataset.read(root / folder / "train.txt")
-        test = boostrank.RankingDataset.read(root / folder / "test.txt", n_features=train.n_features)
+        train = boostrank.read(root / folder / "train.txt")
+        test = boostrank.read(root / folder / "test.txt", n_features=train.n_features)
         limits = {"num_threads": threads} if threads else {}
         values = []
         for seed in range(1, seeds + 1):

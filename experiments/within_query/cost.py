@@ -33,7 +33,7 @@ def main() -> None:
         seconds: dict[str, list[float]] = {}
         for _ in range(REPEATS):
             started = time.perf_counter()
-            data = boostrank.RankingDataset.read(path, threads=options.threads)
+            data = boostrank.read(path, threads=options.threads)
             seconds.setdefault("reading the file", []).append(time.perf_counter() - started)
             for kinds in ("rank", "zscore", "best,mean", "rank,zscore"):
                 columns = WithinQuery(kinds).columns(data.feature_names, 1)

@@ -55,8 +55,8 @@ def measured(root: Path, folders: list[str], engine: str, params: dict[str, Any]
     """NDCG@10 of every test query of all folders, the mean over seeds: without, and with each kind."""
     found: dict[str | None, list[Any]] = {kinds: [] for kinds in (None, *KINDS)}
     for folder in folders:
-        train = boostrank.RankingDataset.read(root / folder / "train.txt")
-        test = boostrank.RankingDataset.read(root / folder / "test.txt", n_features=train.n_features)
+        train = boostrank.read(root / folder / "train.txt")
+        test = boostrank.read(root / folder / "test.txt", n_features=train.n_features)
         for kinds, values in found.items():
             scores = []
             for seed in range(1, seeds + 1):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.data.dataset import RankingDataset
 from tests.cli.conftest import FEW, invoke
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
@@ -36,7 +35,7 @@ def test_the_record_gets_the_map_and_predict_applies_it(folder: Path) -> None:
     assert known.read_bytes() == raw.read_bytes()
     model = boostrank.RankingModel.load(known)
     assert json.loads(result.stdout) == json.loads(json.dumps(model.info["calibration"]))
-    expected = model.predict(RankingDataset.from_libsvm(data), calibrated=True).tolist()
+    expected = model.predict(boostrank.read(data), calibrated=True).tolist()
     assert list(map(float, invoke("predict", known, data, "--calibrated").stdout.split())) == expected
     table = folder / "scores.csv"
     assert invoke("predict", known, data, "--calibrated", "-o", table).exit_code == 0

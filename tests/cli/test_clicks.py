@@ -38,7 +38,7 @@ def dcg(gains: np.ndarray, queries: QueryIndex, scores: np.ndarray) -> float:
 
 def simulate(data: Path, ranker: Path, **how: Any) -> None:
     """As the command does, with more choices."""
-    rows, model = RankingDataset.read(data), RankingModel.load(ranker)
+    rows, model = boostrank.read(data), RankingModel.load(ranker)
     log = simulate_clicks(rows.labels, rows.queries, model.predict(rows), **how)
     log.renumbered(rows.input_rows).write(f"{data}.clicks")
 
@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_log_is_of_the_rows_of_the_file(folder: Path) -> None:
-    data = RankingDataset.read(folder / "train.txt")
+    data = boostrank.read(folder / "train.txt")
     log = read_clicks(folder / "train.txt.clicks", data.n_documents)
     lists = np.bincount(data.queries.of_rows()[log.rows], log.impressions)
     assert lists.tolist() == (40 * np.minimum(data.queries.sizes, 6)).tolist()
@@ -81,7 +81,7 @@ def test_propensities_are_printed_and_checked(folder: Path) -> None:
 
 
 def test_training_learns_clicks_over_exposure_of_what_was_shown(folder: Path) -> None:
-    data = RankingDataset.read(folder / "train.txt")
+    data = boostrank.read(folder / "train.txt")
     log = read_clicks(folder / "train.txt.clicks", data.n_documents)
     curve = estimate_propensities(log, data.queries)
     how = sidecar(folder / "m.txt")["data"]["reader"]["clicks"]  # type: ignore[index]
@@ -119,7 +119,7 @@ def test_a_validation_file_is_measured_by_its_clicks(folder: Path) -> None:
     result = invoke("train", folder / "train.txt", *words, "--valid", folder / "held.txt", "-m", folder / "v.txt", *FEW)
     assert result.exit_code == 0, result.stderr
     assert "on the first --valid file, by propensities of their own: exposure-DCG@10 of 36 queries" in (result.stderr)
-    data, curve = RankingDataset.read(folder / "held.txt"), Propensities.read(folder / "p.json")
+    data, curve = boostrank.read(folder / "held.txt"), Propensities.read(folder / "p.json")
     gains = np.nan_to_num(read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0))
     model = RankingModel.load(folder / "v.txt")
     wanted = dcg(gains, data.queries, model.predict(data))
@@ -137,7 +137,7 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
     files = (folder / "logger.txt", folder / "m.txt", folder / "held.txt")
     result = invoke("compare", *files, "--clicks", "--propensities", folder / "p.json", "--json")
     assert result.exit_code == 0, result.stderr
-    data, curve = RankingDataset.read(folder / "held.txt"), Propensities.read(folder / "p.json")
+    data, curve = boostrank.read(folder / "held.txt"), Propensities.read(folder / "p.json")
     gains = np.nan_to_num(read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0))
     old, new = (dcg(gains, data.queries, RankingModel.load(one).predict(data)) for one in files[:2])
     found = json.loads(result.stdout)["metrics"]["dcg@10"]
@@ -265,7 +265,7 @@ def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(f
     )
     assert result.exit_code == 0, result.stderr
     assert "exposure-DCG@10" in result.stderr
-    data = RankingDataset.read(folder / "train.txt")
+    data = boostrank.read(folder / "train.txt")
     rows = data.features.toarray() if data.is_sparse else data.features
     ranks = np.full(data.n_documents, np.nan, np.float32)
     for start, stop in zip(data.queries.ptr[:-1], data.queries.ptr[1:], strict=True):
@@ -399,7 +399,7 @@ def test_a_log_counts_the_rows_of_a_file_whose_queries_are_in_pieces(folder: Pat
 def test_a_report_on_clicks_in_columns_is_that_on_the_log(folder: Path, tmp_path: Path) -> None:
     """A row for each document and position; a baseline's scores are of the rows."""
     pytest.importorskip("altair", reason="the page's charts need the extra `report`")
-    data = RankingDataset.read(folder / "held.txt")
+    data = boostrank.read(folder / "held.txt")
     log = read_clicks(folder / "held.txt.clicks", data.n_documents)
     X, ids = np.nan_to_num(np.asarray(data.features, float)), data.queries.row_ids()
     names, scores = ["qid", "doc", "position", "shown", "clicks", *data.feature_names], []

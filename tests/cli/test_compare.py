@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarni
 @pytest.fixture(scope="module")
 def poor(data: Path, model: Path) -> Path:
     """Scores that are the model's upside down, and some noise."""
-    scores = boostrank.RankingModel.load(model).predict(boostrank.RankingDataset.from_libsvm(data / "train.txt"))
+    scores = boostrank.RankingModel.load(model).predict(boostrank.read(data / "train.txt"))
     noisy = -scores + 0.1 * scores.std() * np.random.default_rng(0).normal(size=scores.size)
     path = data / "poor.txt"
     path.write_text("".join(f"{score!r}\n" for score in noisy.tolist()))
@@ -70,7 +70,7 @@ def test_the_table_says_all_of_it(data: Path, model: Path, second: Path) -> None
 
 
 def test_features_that_the_other_model_has_no_names_for_are_the_same_features(data: Path, model: Path) -> None:
-    train = boostrank.RankingDataset.from_libsvm(data / "train.txt")
+    train = boostrank.read(data / "train.txt")
     dataset = lgb.Dataset(train.features, train.labels, group=train.queries.sizes)
     params = {"objective": "lambdarank", "num_threads": 1, "verbose": -1, "num_leaves": 3}
     lgb.train(params, dataset, 3).save_model(data / "foreign.txt")

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import boostrank
-from boostrank.data.dataset import RankingDataset
 from tests.cli.conftest import FEW, invoke, messages, sidecar
 
 GAIN = "0.7*label + 0.3*log1p(margin)"
@@ -46,7 +45,7 @@ def test_evaluate_says_by_what_it_measures(folder: Path):
     assert "gain exponential" in plain.stdout
     same = invoke("evaluate", folder / "m.txt", folder / "test.csv", "--metric", "ndcg@5", "--gain", GAIN, "--json")
     assert not any("was trained on" in one for one in messages(same))
-    data = RankingDataset.read(folder / "test.csv", drop="margin", gain=GAIN)
+    data = boostrank.read(folder / "test.csv", drop="margin", gain=GAIN)
     model = boostrank.RankingModel.load(folder / "m.txt")
     rules = boostrank.Conventions(gain="linear")
     wanted = boostrank.Metric.parse("ndcg@5").evaluate(data.labels, model.predict(data), data.queries, rules)

@@ -31,7 +31,7 @@ def linear(data: Path) -> Path:
 def test_predict_evaluate_and_compare_take_it(linear: Path, model: Path, data: Path, tmp_path: Path) -> None:
     scores = tmp_path / "scores"
     assert invoke("predict", linear, data / "test.txt", "-o", scores).exit_code == 0
-    assert len(scores.read_text().split()) == boostrank.RankingDataset.from_libsvm(data / "test.txt").n_documents
+    assert len(scores.read_text().split()) == boostrank.read(data / "test.txt").n_documents
     printed = json.loads(invoke("evaluate", linear, scores, data / "test.txt", "--json").stdout)
     assert printed[str(scores)]["ndcg@10"]["difference"]["mean"] == 0.0
     assert printed[str(linear)]["ndcg@10"]["mean"] > 0.5
@@ -46,7 +46,7 @@ def test_trees_begin_with_a_start_in_one_file(data: Path, tmp_path: Path) -> Non
         "--model", path, *FEW,
     )  # fmt: skip
     assert done.exit_code == 0, done.stderr
-    test = boostrank.RankingDataset.from_libsvm(data / "test.txt")
+    test = boostrank.read(data / "test.txt")
     assert np.isnan(test.features).any()
     alone = lgb.Booster(model_file=str(path)).predict(test.features, raw_score=True)
     np.testing.assert_allclose(boostrank.RankingModel.load(path).predict(test), alone, rtol=0, atol=1e-9)

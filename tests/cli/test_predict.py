@@ -57,7 +57,7 @@ def test_pieces_of_any_size_give_the_scores_of_the_whole(
     folder: Path, name: str, chunk_bytes: int, threads: int
 ) -> None:
     model = boostrank.RankingModel.load(folder / name)
-    data = boostrank.RankingDataset.read(folder / "train.txt")
+    data = boostrank.read(folder / "train.txt")
     like = FeatureSpace(1, 6, model.feature_names)
     for rounds in (None, 2):
         found = scores_of_files(
@@ -127,7 +127,7 @@ def test_names_stand_beside_scores(folder: Path, tmp_path: Path, name: str, endi
 
 
 def test_models_that_need_all_rows_at_once_get_them(folder: Path, tmp_path: Path) -> None:
-    data = boostrank.RankingDataset.read(folder / "train.txt")
+    data = boostrank.read(folder / "train.txt")
     matrix = xgb.DMatrix(np.where(data.features == 0, np.nan, data.features), data.labels)
     alone = xgb.train({"max_depth": 3, "base_score": 0.0}, matrix, 4)
     alone.save_model(tmp_path / "alone.json")
@@ -138,7 +138,7 @@ def test_models_that_need_all_rows_at_once_get_them(folder: Path, tmp_path: Path
         (tmp_path / "alone.json", tmp_path / "sparse.txt"),
     ):  # fmt: skip
         ranker = boostrank.RankingModel.load(model)
-        whole = boostrank.RankingDataset.read(rows, like=FeatureSpace(1, 6, ranker.feature_names))
+        whole = boostrank.read(rows, like=FeatureSpace(1, 6, ranker.feature_names))
         result = invoke("predict", model, rows, "--zero-based", "false")
         assert result.stdout == "".join(f"{float(s)!r}\n" for s in ranker.predict(whole)), result.stderr
     assert whole.is_sparse

@@ -26,7 +26,7 @@ def other(data: Path) -> Path:
 
 def test_scores_are_one_a_line_in_input_order_and_read_back_exactly(data: Path, model: Path) -> None:
     result = invoke("predict", model, data / "test.txt")
-    expected = boostrank.RankingModel.load(model).predict(boostrank.RankingDataset.from_libsvm(data / "test.txt"))
+    expected = boostrank.RankingModel.load(model).predict(boostrank.read(data / "test.txt"))
     assert result.stdout.splitlines() == [repr(float(score)) for score in expected]
 
 
@@ -50,7 +50,7 @@ def test_scores_of_scattered_queries_keep_the_order_of_the_file(data: Path, mode
 
 def test_fewer_rounds_can_be_used(data: Path, model: Path) -> None:
     result = invoke("predict", model, data / "test.txt", "--num-iteration", 1)
-    test_set = boostrank.RankingDataset.from_libsvm(data / "test.txt")
+    test_set = boostrank.read(data / "test.txt")
     expected = boostrank.RankingModel.load(model).predict(test_set, num_iteration=1)
     assert [float(line) for line in result.stdout.splitlines()] == expected.tolist()
 
@@ -98,7 +98,7 @@ def test_json_of_one_ranker_is_metric_to_numbers(data: Path, model: Path) -> Non
     printed = json.loads(
         invoke("evaluate", model, data / "test.txt", "--json", "--metric", "ndcg@5", "--metric", "map").stdout
     )
-    test_set = boostrank.RankingDataset.from_libsvm(data / "test.txt")
+    test_set = boostrank.read(data / "test.txt")
     scores = boostrank.RankingModel.load(model).predict(test_set)
     expected = evaluate(["ndcg@5", "map"], test_set.labels, scores, test_set.queries)
     assert printed == {

@@ -76,7 +76,7 @@ def test_files_of_two_runs_are_the_same_byte_for_byte(data: Path, good: tuple[Pa
 def test_every_command_takes_the_model(data: Path, good: tuple[Path, Any], model: Path, tmp_path: Path) -> None:
     path, _ = good
     test = data / "test.txt"
-    rows = boostrank.RankingDataset.read(test)
+    rows = boostrank.read(test)
     query = rows.queries.qid[int(np.argmax(rows.queries.sizes))]
     for command in (
         ("predict", path, test), ("evaluate", path, test), ("compare", model, path, test),

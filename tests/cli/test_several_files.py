@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from boostrank import RankingDataset
+import boostrank
 from boostrank.core.errors import FileFormatError
 from tests.cli.conftest import FEW, invoke
 
@@ -60,8 +60,8 @@ def test_a_pattern_that_nothing_matches_is_named(shards: Path, model: Path, tmp_
 
 def test_fault_057_the_text_may_be_limited(shards: Path) -> None:
     with pytest.raises(FileFormatError, match="max_bytes="):
-        RankingDataset.read(shards / "*", max_bytes=20_000)
-    assert RankingDataset.read(shards / "*", max_bytes=100_000_000).n_documents
+        boostrank.read(shards / "*", max_bytes=20_000)
+    assert boostrank.read(shards / "*", max_bytes=100_000_000).n_documents
 
 
 def test_a_validation_set_given_as_a_pattern_is_named_by_what_is_fixed_in_it(

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import boostrank
 from boostrank.core.errors import ParameterError
-from boostrank.data.dataset import RankingDataset
 from boostrank.diagnosis.training import doctor
 from boostrank.files.source import FORMATS
 from boostrank.planning import survey
@@ -31,7 +31,7 @@ def folder(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """train and test in every format, names.txt, and models of csv, parquet and txt."""
     folder = tmp_path_factory.mktemp("tables")
     for name in ("train", "test"):
-        one = RankingDataset.read(data / f"{name}.txt", layout="dense")
+        one = boostrank.read(data / f"{name}.txt", layout="dense")
         features = {f"bm{i}": one.features[:, i] for i in range(one.n_features)}
         rest = {"rel": one.labels, "query": one.queries.row_ids(), "url": ["http"] * one.n_documents,
                 "no": np.arange(one.n_documents)}  # fmt: skip
@@ -99,7 +99,7 @@ def test_names_are_shown_where_features_are(folder: Path) -> None:
     assert '"bm' in result.stdout
     assert '"f1"' not in result.stdout
     text = invoke("why", folder / "csv.model", folder / "test.csv",
-                  RankingDataset.read(folder / "test.txt").queries.qid[0], "@1", "@2")  # fmt: skip
+                  boostrank.read(folder / "test.txt").queries.qid[0], "@1", "@2")  # fmt: skip
     assert text.exit_code == 0, text.stderr
     assert "bm" in text.stdout
     position = invoke("predict", folder / "csv.model", folder / "test.txt")
@@ -178,7 +178,7 @@ def test_columns_with_commas_are_named_in_quotes_or_one_by_one(tmp_path: Path) -
     assert bad.exit_code == 2
     assert "has an empty name" in bad.stderr
     with pytest.raises(ParameterError, match="double quotes"):
-        RankingDataset.read(tmp_path / "t.csv", label="rel", qid="query", drop='"a')
+        boostrank.read(tmp_path / "t.csv", label="rel", qid="query", drop='"a')
 
 
 def test_categories_of_libsvm_text_are_refused_by_name(folder: Path, tmp_path: Path) -> None:

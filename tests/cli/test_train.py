@@ -32,7 +32,7 @@ def test_a_model_is_trained_scored_and_measured_in_processes_of_their_own(
 
     predict = start("predict", model, data / "test.txt", "-o", scores)
     assert predict.communicate()[0] == ""
-    test_set = boostrank.RankingDataset.from_libsvm(data / "test.txt")
+    test_set = boostrank.read(data / "test.txt")
     expected = boostrank.RankingModel.load(model).predict(test_set)
     assert [float(line) for line in scores.read_text().splitlines()] == expected.tolist()
 

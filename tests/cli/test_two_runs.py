@@ -135,7 +135,7 @@ def test_fault_063_the_rounds_before_a_broken_gradient_are_kept(
     assert (tmp_path / "m-before-the-fault.txt").read_text() == "precious too"
     loaded, alone = boostrank.RankingModel.load(kept), boostrank.RankingModel.load(tmp_path / "three")
     assert loaded.best_iteration == alone.best_iteration == 3
-    rows = boostrank.RankingDataset.from_libsvm(data / "test.txt")
+    rows = boostrank.read(data / "test.txt")
     np.testing.assert_array_equal(loaded.predict(rows), alone.predict(rows))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boostrank.data.dataset import RankingDataset
+import boostrank
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting import why
 
@@ -27,14 +27,14 @@ def named(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def qid(named: Path) -> str:
     """A query with some documents."""
-    queries = RankingDataset.from_libsvm(named).queries
+    queries = boostrank.read(named).queries
     return str(queries.qid[int(np.argmax(queries.sizes))])
 
 
 def test_tables_tell_the_two_apart(model: Path, named: Path, qid: str) -> None:
     result = invoke("why", model, named, qid, "@1", 4, "--top", 3, "--threads", 1)
     assert result.exit_code == 0, result.stderr
-    told = why(RankingModel.load(model), RankingDataset.from_libsvm(named, keep_names=True), qid, 1, 4)
+    told = why(RankingModel.load(model), boostrank.read(named, keep_names=True), qid, 1, 4)
     lines = result.stdout.splitlines()
     assert lines[0].startswith(f"query {qid}, {told.documents} documents: A is above B by {told.difference:.6g}")
     assert lines[2].split()[:3] == ["A", told.a.name, "1"]

@@ -35,7 +35,7 @@ def test_every_command_takes_files_of_the_features_alone(data: Path, model: Path
     assert sidecar(model)["within_query"] == {"kinds": ["rank", "zscore"], "of": ["f2", "f5", "f7"]}
     ranker = boostrank.RankingModel.load(model)
     test = data / "test.txt"
-    rows = boostrank.RankingDataset.read(test, n_features=ranker.n_features)
+    rows = boostrank.read(test, n_features=ranker.n_features)
     scores = invoke("predict", model, test)
     assert scores.exit_code == 0, scores.stderr
     np.testing.assert_array_equal(np.array(scores.stdout.split(), float), ranker.predict(rows))

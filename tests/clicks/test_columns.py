@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import boostrank
 from boostrank.clicks.log import ClickLog, Propensities
 from boostrank.clicks.tables import ClickColumns, ClickRows, from_frame
 from boostrank.core.errors import DataError, FileFormatError
@@ -66,7 +67,7 @@ def test_rows_of_a_document_are_put_together(
 ) -> None:
     documents, table = tables
     path = write(table, tmp_path / name)
-    data = RankingDataset.read(path, drop=NAMES, format="auto", labelled=False)
+    data = boostrank.read(path, drop=NAMES, format="auto", labelled=False)
     merged, log, kept = ClickRows.read(path, ClickColumns.of(NAMES)).of_data(data)
     first = table.drop_duplicates(["qid", "doc"])
     np.testing.assert_array_equal(kept, first.index)

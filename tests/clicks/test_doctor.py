@@ -155,6 +155,6 @@ def test_click_rates_that_rise(ask: Ask) -> None:
 
 
 def test_what_is_said_of_labels_is_known_by_name() -> None:
-    sources = Path(__file__).parents[2] / "boostrank" / "data" / "doctor"
+    sources = Path(__file__).parents[2] / "boostrank" / "diagnosis"
     text = "".join(path.read_text() for path in sources.glob("*.py"))
     assert [name for name in OF_LABELS if f'"{name}",' not in text] == []

@@ -81,7 +81,7 @@ def test_the_training_set_has_what_was_shown_in_whatever_order_the_rows_lie() ->
 def test_the_training_set_forgets_another_gain_and_knows_its_rows(tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     path.write_text("".join(f"0 qid:1 1:{i}\n" for i in range(6)))
-    data = RankingDataset.read(path).with_gain("2*label")
+    data = boostrank.read(path).with_gain("2*label")
     train = LOG.training_set(data, CURVE)
     assert train.gain is None
     assert train.provenance.options["clicks"]["prior"] == 1.0

@@ -24,7 +24,6 @@ from boostrank.cluster.channel import Call
 from boostrank.cluster.env import EnvWorkers
 from boostrank.cluster.local import LocalWorkers
 from boostrank.core.errors import InputError, ParameterError, TrainingError, WorkerLost
-from boostrank.data.dataset import RankingDataset
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.fit.checkpoint import Checkpoint
 from tests.cluster.conftest import train
@@ -136,7 +135,7 @@ def test_lightgbm_on_workers_grows_the_trees_of_one_machine(data: Path) -> None:
     lightgbm = pytest.importorskip("lightgbm")
     assert lightgbm
     params = {"objective": "shf-sdcg", "num_leaves": 7, "num_threads": 1, "metric": "none"}
-    whole = RankingDataset.read([data / f"s{i}.txt" for i in range(3)])
+    whole = boostrank.read([data / f"s{i}.txt" for i in range(3)])
     alone = boostrank.train(params, whole, 4, backend="lightgbm")
     for workers in ("local:2", "local:3"):
         several = train(workers, params, [data / "s*.txt"], 4, backend="lightgbm")

@@ -74,7 +74,7 @@ def test_categories_of_files_have_one_code_on_all_workers(tables: tuple[Any, Any
         part.assign(town=part["town"].astype(str)).to_csv(paths[-1], index=False)
     options = {"qid": "query", "categorical": ["town"]}
     model = train("local:2", PARAMS, paths, 4, backend="xgboost", **options)
-    whole = boostrank.RankingDataset.read(paths, **options)
+    whole = boostrank.read(paths, **options)
     assert model.categories == whole.categories
     alone = boostrank.train(PARAMS, whole, 4, backend="xgboost")
     assert np.corrcoef(model.predict(whole), alone.predict(whole))[0, 1] > 0.97
@@ -86,7 +86,7 @@ def test_categories_of_files_have_one_code_on_all_workers(tables: tuple[Any, Any
 def test_columns_within_queries_are_those_of_a_single_machine(data: Path) -> None:
     shards, given = [data / f"s{i}.txt" for i in range(3)], {"within_query": "rank", "of": ["f1", "f2"]}
     model = train("local:2", PARAMS, shards, 3, [data / "v?.txt"], backend="lightgbm", **given)
-    whole = boostrank.RankingDataset.read(shards)
+    whole = boostrank.read(shards)
     alone = boostrank.train(PARAMS | {"of": ["f1", "f2"]}, whole, 3, backend="lightgbm", within_query="rank")
     assert model.within_query == alone.within_query
     assert np.corrcoef(model.predict(whole), alone.predict(whole))[0, 1] > 0.97

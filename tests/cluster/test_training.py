@@ -133,7 +133,7 @@ def learnt_from_few(cluster: Any, request: pytest.FixtureRequest) -> Iterator[No
 @pytest.mark.filterwarnings("ignore:the linear start is made of:boostrank.core.errors.DataWarning")
 def test_of_shards_the_start_is_that_of_a_single_machine(cluster: Any, data: Path, learnt_from_few: None) -> None:
     """Learnt from some rows, in parts that lie in two shards; of many features, from those that tell most."""
-    whole = RankingDataset.read([data / f"s{i}.txt" for i in range(3)])
+    whole = boostrank.read([data / f"s{i}.txt" for i in range(3)])
     params = AUTO | {"learning_rate": 1e-9}  # the metric is that of the scores that the training rows begin with
     alone = boostrank.train(params, whole, 1, valid_sets=[whole], backend="xgboost")
     model = train(cluster, params, [data / "s*.txt"], 1)

@@ -90,7 +90,7 @@ def test_data_and_scores_of_another_kind_are_named(text: str, word: str, tmp_pat
     file = tmp_path / "train.txt"
     file.write_text(text)
     with pytest.raises(FileFormatError, match=word):
-        boostrank.RankingDataset.from_libsvm(file)
+        boostrank.read(file)
     with pytest.raises(FileFormatError, match=word):
         read_scores(str(file), boostrank.RankingDataset.from_arrays([[0.0]], [0.0], qid=[1]))
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import boostrank
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.store import Cache
 
@@ -212,7 +213,7 @@ def test_fault_112_an_entry_with_a_right_checksum_and_a_wrong_note_is_as_if_ther
     path.write_text("1 qid:1 1:2\n0 qid:1 1:3\n")
 
     def read() -> RankingDataset:
-        return RankingDataset.stream(path, cache=folder, threads=1)
+        return boostrank.stream(path, cache=folder, threads=1)
 
     first = read()
     (entry,) = folder.glob("*.data")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import boostrank
 from boostrank.core.errors import DataWarning, FileFormatError, InputError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import FeatureSpace
@@ -30,7 +31,7 @@ def names_file(folder: Path, text: str) -> str:
 )  # fmt: skip
 def test_a_file_names_features_in_any_of_its_forms(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.txt").write_text(ROWS)
-    data = RankingDataset.read(tmp_path / "t.txt", feature_names=names_file(tmp_path, text))
+    data = boostrank.read(tmp_path / "t.txt", feature_names=names_file(tmp_path, text))
     assert data.feature_names == ("bm25", "page rank", "age")
     assert data.provenance.index_base == 1
 
@@ -119,7 +120,7 @@ def test_features_of_later_files_go_by_name_where_both_have_names(tmp_path: Path
     (tmp_path / "u.txt").write_text("# f1: c\n# f2: a\n# f3: b\n1 qid:9 1:30 2:10 3:20\n")
     (tmp_path / "v.txt").write_text("1 qid:9 1:30 2:10 3:20\n")
     train = read_libsvm(tmp_path / "t.txt", feature_names=["a", "b", "c"])
-    for read in (read_libsvm, RankingDataset.stream):
+    for read in (read_libsvm, boostrank.stream):
         later = read(tmp_path / "u.txt", like=train)
         assert later.feature_names == ("a", "b", "c")
         assert np.asarray(later.features[0:1]).tolist() == [[10.0, 20.0, 30.0]]

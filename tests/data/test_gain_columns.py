@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import boostrank
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.assemble import read_files
 
 GAIN = "0.7*label + 0.3*log1p(margin)"
-Read = RankingDataset.read
+Read = boostrank.read
 
 
 def _frame() -> pd.DataFrame:
@@ -56,10 +57,10 @@ def test_a_column_that_is_no_feature_makes_the_labels(folder: Path, ending: str,
     assert data.feature_names == ("a", "b")
     assert data.gain == GAIN
     for _ in range(2):  # read, and remembered
-        streamed = RankingDataset.stream(folder / f"good.{ending}", cache=tmp_path, gain=GAIN, **COLUMNS)
+        streamed = boostrank.stream(folder / f"good.{ending}", cache=tmp_path, gain=GAIN, **COLUMNS)
         np.testing.assert_array_equal(streamed.labels, data.labels)
         assert streamed.gain == GAIN
-    assert RankingDataset.stream(folder / f"good.{ending}", cache=tmp_path, **COLUMNS).gain is None
+    assert boostrank.stream(folder / f"good.{ending}", cache=tmp_path, **COLUMNS).gain is None
 
 
 def test_scattered_queries_chunks_and_several_files_keep_columns_with_their_rows(folder: Path, tmp_path: Path):
@@ -96,7 +97,7 @@ def test_features_are_named_too_and_so_are_numbers_of_libsvm_text(folder: Path):
         Read(folder / "good.txt", feature_names=("a", "b"), gain="label + f1**2 * (b > 0)"),
         Read(folder / "good.txt").with_gain("label + f1**2 * (f2 > 0)"),
         Read(folder / "good.txt", layout="csr").with_gain("label + f1**2 * (f2 > 0)"),
-        RankingDataset.stream(folder / "good.txt", cache=False, gain="label + f1**2 * (f2 > 0)"),
+        boostrank.stream(folder / "good.txt", cache=False, gain="label + f1**2 * (f2 > 0)"),
         RankingDataset.from_frame(frame.drop(columns=["name"]), label="rel", qid="query", drop="margin",
                                   gain="label + a**2 * (b > 0)"),
     ):  # fmt: skip
@@ -165,8 +166,8 @@ def test_an_expression_is_computed_once_and_not_mixed(folder: Path):
 
 def test_a_dropped_column_called_f1_is_that_column(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("label,qid,f1,f2,f3\n1,1,10,20,30\n0,1,11,21,31\n")
-    data = RankingDataset.read(tmp_path / "t.csv", drop=["f1"], gain="f1")
+    data = boostrank.read(tmp_path / "t.csv", drop=["f1"], gain="f1")
     np.testing.assert_array_equal(data.labels, [10.0, 11.0])
     (tmp_path / "named.csv").write_text("label,qid,a,b\n1,1,10,20\n0,1,11,21\n")
     with pytest.raises(DataError, match="no column 'f1'"):
-        RankingDataset.read(tmp_path / "named.csv", gain="f1")
+        boostrank.read(tmp_path / "named.csv", gain="f1")

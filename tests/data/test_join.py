@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import boostrank
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
-from boostrank.data.dataset import RankingDataset
 from boostrank.files.join import join
 
 pa = pytest.importorskip("pyarrow", reason="tables are read by pyarrow")
@@ -109,7 +109,7 @@ def test_every_kind_of_judgements_joins_every_kind_of_log(tmp_path: Path, judged
         found = join(*paths, str(output))
         assert (found.documents, found.queries) == (4, 2)
         assert not any(count for count, _ in found.problems.values())
-        data = RankingDataset.read(output, keep_names=True)
+        data = boostrank.read(output, keep_names=True)
         assert data.feature_names == ("bm25", "clicks")
         ids = {q: q for q in WORDS} if judged.startswith("qrels") else WORDS
         names = data.document_names
@@ -157,10 +157,10 @@ def test_what_does_not_meet_is_counted_with_its_place(tmp_path: Path) -> None:
     assert found.problems["unjudged"] == (2, f"{log}:7: document 'd3' of query 'hat'")
     assert found.problems["disagreeing"] == (1, f"{judged}:6: document 'd9' of query 'red shoe'")
     assert found.problems["repeated"] == (1, f"{log}:6: document 'd10' of query 'red shoe'")
-    assert RankingDataset.read(output).labels.tolist() == [3, 1, 2, 0.5]
+    assert boostrank.read(output).labels.tolist() == [3, 1, 2, 0.5]
     zero = join(judged, log, str(output), unjudged="zero")
     assert (zero.documents, zero.queries) == (5, 2)  # nobody judged documents of `boots`
-    assert RankingDataset.read(output).labels.tolist() == [0, 3, 1, 2, 0.5]
+    assert boostrank.read(output).labels.tolist() == [0, 3, 1, 2, 0.5]
     with pytest.raises(DataError, match=r"f\.csv:7: document 'd3'"):
         join(judged, log, str(output), unjudged="stop")
 

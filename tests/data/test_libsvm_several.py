@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import boostrank
 from boostrank.core.errors import DataWarning, FileFormatError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.assemble import read_files as read_libsvm
@@ -78,7 +79,7 @@ def test_a_pattern_stands_for_the_files_that_match_sorted_without_their_sidecars
     assert data.queries.weights is not None
     assert data.queries.weights.tolist() == [1, 2, 3, 1, 1]
     assert [f for f in data.provenance.files if f.endswith(".txt")] == [str(p) for p in paths]
-    assert same_data(RankingDataset.from_libsvm(str(tmp_path / "a[01].txt"), n_features=9), quietly(paths[:2]))
+    assert same_data(boostrank.read(str(tmp_path / "a[01].txt"), n_features=9), quietly(paths[:2]))
 
 
 def test_a_name_that_looks_like_a_pattern_is_a_name_when_it_exists(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ import numpy as np
 import pytest
 from backports import zstd
 
+import boostrank
 from boostrank.core.errors import DataWarning, FileFormatError, MissingDependency, ParameterError
-from boostrank.data.dataset import RankingDataset
 from boostrank.files import chunks as _chunks
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.files.formats.libsvm import LibsvmSource
@@ -310,7 +310,7 @@ def test_a_read_error_of_the_first_bytes_names_the_file(
     (tmp_path / "rows.txt").write_bytes(text)
     monkeypatch.setattr(os, "read", broken)
     with pytest.raises(FileFormatError, match=r"rows\.txt: cannot be read: Input/output error"):
-        RankingDataset.from_libsvm(tmp_path / "rows.txt")
+        boostrank.read(tmp_path / "rows.txt")
 
 
 def test_a_read_error_is_an_input_error(text: bytes) -> None:
@@ -360,9 +360,9 @@ def test_the_options_that_changed_the_numbers_are_remembered(read: Read) -> None
     assert read("1 qid:1 1:1\n").provenance.options == {"queries": "qid"}
 
 
-def test_from_libsvm_is_the_reader(tmp_path: Path, text: bytes, read: Read) -> None:
+def test_the_public_reader_is_the_reader(tmp_path: Path, text: bytes, read: Read) -> None:
     (tmp_path / "other").write_bytes(text)
-    assert same_data(RankingDataset.from_libsvm(tmp_path / "other", layout="csr"), read(text, layout="csr"))
+    assert same_data(boostrank.read(tmp_path / "other", layout="csr"), read(text, layout="csr"))
 
 
 def test_the_head_may_be_shorter_or_longer_than_a_chunk(

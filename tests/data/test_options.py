@@ -11,9 +11,9 @@ from typing import Any
 import click
 import pytest
 
+import boostrank
 from boostrank.cli.predict import predict
 from boostrank.core.errors import ParameterError
-from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import misfit
 from boostrank.options import ReadOptions, declared
 
@@ -22,7 +22,7 @@ NAMES = [field.name for field in dataclasses.fields(ReadOptions)]
 OF_COMMANDS = [name for name in NAMES if DECLARED[name].flag is not None]
 
 
-@pytest.mark.parametrize("read", [RankingDataset.read, RankingDataset.from_libsvm, RankingDataset.stream])
+@pytest.mark.parametrize("read", [boostrank.read, boostrank.stream])
 def test_readers_show_every_option_with_its_default(read: Callable[..., Any]) -> None:
     parameters = inspect.signature(read).parameters
     assert {name: parameters[name].default for name in NAMES} == {
@@ -63,7 +63,7 @@ def test_what_is_not_allowed_is_refused(options: dict[str, Any], words: str) -> 
         ReadOptions(**options)
 
 
-@pytest.mark.parametrize("read", [RankingDataset.from_libsvm, RankingDataset.stream])
+@pytest.mark.parametrize("read", [boostrank.read, boostrank.stream])
 def test_an_unknown_option_is_refused_with_the_nearest_known_one(read: Callable[..., Any]) -> None:
     with pytest.raises(ParameterError, match=r"missing_token\. Did you mean 'missing_tokens'\?"):
         read("train.txt", missing_token="NULL")

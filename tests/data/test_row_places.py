@@ -50,28 +50,28 @@ def refused(data: RankingDataset, words: str) -> None:
                                    ((25, "-1"), (26, "0.5"), (27, "1e30"))])  # fmt: skip
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
 def test_a_label_that_the_objective_does_not_take_is_told_by_its_line(make: Make, label: str, backend: str) -> None:
-    data = RankingDataset.from_libsvm(make(label=label))
+    data = boostrank.read(make(label=label))
     gain = "0,1,3" if label == "0.5" else "exponential"
     with pytest.raises(FileFormatError, match=rf"t\.txt:8: query 2: label {re.escape(f'{float(label):g}')} "):
         boostrank.train({"objective": "lambdarank", "gain": gain}, data, 1, backend=backend, start="none")
 
 
 def test_lines_without_rows_are_counted(make: Make) -> None:
-    refused(RankingDataset.from_libsvm(make(head="# about\n\n", before={6: "# a query\n"})), r"t\.txt:11: query 2")
-    refused(RankingDataset.from_libsvm(make(before={7: "\n"})), r"t\.txt:9: query 2")
+    refused(boostrank.read(make(head="# about\n\n", before={6: "# a query\n"})), r"t\.txt:11: query 2")
+    refused(boostrank.read(make(before={7: "\n"})), r"t\.txt:9: query 2")
 
 
 def test_files_are_told_apart_also_where_their_sizes_are_beside_them(make: Make, tmp_path: Path) -> None:
     first, second = make("a.txt", "1", line="{label} 1:{i}"), make("b.txt", line="{label} 1:{i}")
     for file in (first, second):
         Path(f"{file}.query").write_text("3\n3\n3\n")
-    refused(RankingDataset.from_libsvm([first, second]), r"b\.txt:8: query 5")
-    refused(RankingDataset.from_libsvm([second, first]), r"b\.txt:8: query 2")
+    refused(boostrank.read([first, second]), r"b\.txt:8: query 5")
+    refused(boostrank.read([second, first]), r"b\.txt:8: query 2")
 
 
 def test_scattered_rows_are_told_as_they_stand_in_the_file(make: Make) -> None:
     with pytest.warns(boostrank.core.errors.DataWarning, match="regrouped"):
-        data = RankingDataset.from_libsvm(make(line="{label} qid:{i} 1:{i}", before={3: "1 qid:7 1:1\n"}), regroup=True)
+        data = boostrank.read(make(line="{label} qid:{i} 1:{i}", before={3: "1 qid:7 1:1\n"}), regroup=True)
     refused(data, r"t\.txt:9: query 7")
 
 
@@ -79,7 +79,7 @@ def test_tables_count_their_heading_and_blank_lines(make: Make) -> None:
     table = make("t.csv", line="{label},{q},{i}", head="label,qid,x\n", before={3: "\n"})
     with open(table, "a") as file:
         file.write("\n")
-    refused(RankingDataset.read(table), r"t\.csv:10: query 2")
+    refused(boostrank.read(table), r"t\.csv:10: query 2")
 
 
 def test_rows_of_files_without_lines_are_counted_from_1(make: Make, tmp_path: Path) -> None:
@@ -87,13 +87,13 @@ def test_rows_of_files_without_lines_are_counted_from_1(make: Make, tmp_path: Pa
     parquet = pytest.importorskip("pyarrow.parquet")
     table = csv.read_csv(make("t.csv", line="{label},{q},{i}", head="label,qid,x\n"))
     parquet.write_table(table, tmp_path / "t.parquet")
-    refused(RankingDataset.read(tmp_path / "t.parquet"), r"t\.parquet: row 8: query 2")
+    refused(boostrank.read(tmp_path / "t.parquet"), r"t\.parquet: row 8: query 2")
 
 
 def test_what_a_cache_remembers_has_its_places_too(make: Make, tmp_path: Path) -> None:
     file = make(head="# about\n")
     for _ in range(2):
-        data = RankingDataset.stream(file, cache=tmp_path / "cache")
+        data = boostrank.stream(file, cache=tmp_path / "cache")
         refused(data, r"t\.txt:9: query 2")
     assert not data.features.is_open  # it was remembered
 
@@ -108,7 +108,7 @@ def test_what_a_cache_remembers_amiss_are_no_places() -> None:
 
 
 def test_some_queries_keep_their_places_and_shuffled_rows_have_none(make: Make) -> None:
-    data = RankingDataset.from_libsvm(make())
+    data = boostrank.read(make())
     refused(data.take([2, 0]), r"t\.txt:8: query 2")
     refused(pickle.loads(pickle.dumps(data.take([2, 0]).take([0]))), r"t\.txt:8: query 2")
     refused(data.shuffled(np.random.default_rng(0)), r"row \d \(from 0, query \d\)")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import boostrank
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, TrainingError
 from boostrank.core.machine import free_memory
 from boostrank.core.queries import QueryIndex
@@ -113,7 +114,7 @@ def test_a_full_disk_and_a_file_that_was_cut_off_are_told_with_their_folder(
 
 def test_some_rows_stay_on_disk(file: Path) -> None:
     """Some rows, and some of these, are those of the matrix in memory, whichever way they are read."""
-    whole, on_disk = RankingDataset.from_libsvm(file), RankingDataset.stream(file, cache=False, chunk_bytes=4_000)
+    whole, on_disk = boostrank.read(file), boostrank.stream(file, cache=False, chunk_bytes=4_000)
     every = whole.features.toarray() if whole.is_sparse else whole.features
     rng = np.random.default_rng(0)
     rows = np.flatnonzero(rng.random(every.shape[0]) < 0.2)

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import boostrank
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, MissingDependency, ParameterError
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
@@ -85,10 +86,10 @@ def test_a_table_is_the_same_in_every_format(
         for i, (label, qid) in enumerate(zip(labels, qids, strict=True))
     ]
     (tmp_path / "t.txt").write_text("\n".join([*(f"# f{j}: c{j - 1}" for j in range(1, len(named) + 1)), *lines, ""]))
-    wanted = RankingDataset.read(tmp_path / "t.txt", layout="dense")
+    wanted = boostrank.read(tmp_path / "t.txt", layout="dense")
     # pyarrow writes nulls of floats as empty cells, NaN as nan
     for path in write_tables(tmp_path, {"label": labels, "qid": qids, **named}):
-        data = RankingDataset.read(path, chunk_bytes=chunk_bytes, threads=2)
+        data = boostrank.read(path, chunk_bytes=chunk_bytes, threads=2)
         assert data.feature_names == wanted.feature_names == tuple(named)
         assert same_bits(data.features, wanted.features), path.name
         assert data.labels.tolist() == wanted.labels.tolist()
@@ -109,7 +110,7 @@ def test_columns_of_any_number_are_read_and_nulls_are_missing(tmp_path: Path, en
     path = tmp_path / f"t.{ending}"
     write = parquet.write_table if ending == "parquet" else feather.write_feather
     write(pa.table(TYPES), str(path))
-    data = RankingDataset.read(path)
+    data = boostrank.read(path)
     nan = math.nan
     wanted = [
         [1.5, 1, 1, 1, 5, nan],
@@ -133,8 +134,8 @@ def test_what_a_type_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
     ):  # fmt: skip
         parquet.write_table(pa.table({**good, "x": [1.0], "url": column}), path)
         with refused(words):
-            RankingDataset.read(path)
-        assert RankingDataset.read(path, drop="url").feature_names == ("x",)
+            boostrank.read(path)
+        assert boostrank.read(path, drop="url").feature_names == ("x",)
 
 
 @pytest.mark.parametrize(
@@ -153,14 +154,14 @@ def test_text_within_other_types_is_no_text(tmp_path: Path, values: Any) -> None
         with pa.ipc.new_file(path, table.schema) as file:
             file.write_table(table)
         with refused(f"column '{column}' is of type ", words):
-            RankingDataset.read(path, categorical="c" if column == "c" else None)
+            boostrank.read(path, categorical="c" if column == "c" else None)
 
 
 def test_decimals_are_no_categories(tmp_path: Path) -> None:
     price = pa.array([1, 2]).cast(pa.decimal128(24, 2))
     parquet.write_table(pa.table({"label": [1, 0], "qid": [1, 1], "price": price}), tmp_path / "t.parquet")
     with refused("column 'price' is of type decimal128(24, 2), but categories must be text; --drop price"):
-        RankingDataset.read(tmp_path / "t.parquet", categorical="price")
+        boostrank.read(tmp_path / "t.parquet", categorical="price")
 
 
 def test_query_ids_may_be_a_dictionary_of_views_as_polars_writes_them(tmp_path: Path) -> None:
@@ -170,7 +171,7 @@ def test_query_ids_may_be_a_dictionary_of_views_as_polars_writes_them(tmp_path: 
     table = pa.table({"label": [1, 0, 2], "qid": ids, "x": [1.0, 2.0, 3.0]})
     with pa.ipc.new_file(str(tmp_path / "t.feather"), table.schema) as file:
         file.write_table(table)
-    assert RankingDataset.read(tmp_path / "t.feather").queries.qid.tolist() == ["b", "a"]
+    assert boostrank.read(tmp_path / "t.feather").queries.qid.tolist() == ["b", "a"]
 
 
 def test_faults_of_a_file_without_lines_name_the_row(tmp_path: Path) -> None:
@@ -178,7 +179,7 @@ def test_faults_of_a_file_without_lines_name_the_row(tmp_path: Path) -> None:
         table = {"label": [1.0, 0.0, 1.0], "qid": [1, 1, 2], "x": [1.0, 2.0, 3.0], **columns}
         parquet.write_table(pa.table(table), tmp_path / "t.parquet", row_group_size=1)
         with refused(words):
-            RankingDataset.read(tmp_path / "t.parquet", chunk_bytes=1)
+            boostrank.read(tmp_path / "t.parquet", chunk_bytes=1)
 
     check("row 2: label in column 'label' is missing", label=[1.0, None, 1.0])
     check("row 3: query id in column 'qid' is missing", qid=[1, 1, None])
@@ -231,7 +232,7 @@ HEAD = "label,qid,a,b\n"
 )  # fmt: skip
 def test_what_is_wrong_with_a_text_is_refused_with_its_line(write: Write, text: str, line: int, words: str) -> None:
     with refused(words, line=line):
-        RankingDataset.read(write(text))
+        boostrank.read(write(text))
 
 
 @pytest.mark.parametrize("column", ["c", "qid"])
@@ -239,15 +240,15 @@ def test_text_that_is_not_utf8_is_refused_with_its_line_where_it_is_read(write: 
     row = {"label": b"1", "qid": b"1", "a": b"2", "c": b"x"} | {column: b"caf\xe9"}
     path = write(b"label,qid,a,c\n1,1,2,x\n" + b",".join(row.values()) + b"\n")
     with refused("the line is not UTF-8: convert the file", line=3):
-        RankingDataset.read(path, categorical="c")
+        boostrank.read(path, categorical="c")
     if column == "c":
-        assert RankingDataset.read(path, drop="c").n_documents == 2
+        assert boostrank.read(path, drop="c").n_documents == 2
 
 
 @pytest.mark.filterwarnings("error")  # empty cells of a table are ordinary
 def test_blanks_around_a_word_for_what_is_missing_change_nothing(write: Write) -> None:
     text = 'label,qid,a,c\n1,1, NA , x\n0,1,2,  \n0,1,NA," "\n0,1,3, NA \n0,1,  ,x \n'
-    data = RankingDataset.read(write(text), missing_tokens=["NA"], categorical="c")
+    data = boostrank.read(write(text), missing_tokens=["NA"], categorical="c")
     nan = math.nan
     np.testing.assert_array_equal(data.features, [[nan, 0], [2, nan], [nan, nan], [3, nan], [nan, 0]])
     assert data.categories["c"].values == ("x",)
@@ -257,15 +258,15 @@ def test_odd_numbers_are_those_of_the_libsvm_reader(write: Write) -> None:
     words = ["+1", ".5", "1.", "-0", "1e-50", "16777217", "0.1", "1E+2", " 7 ", "nan", "3.4028235e38"]
     rows = "".join(f"1,1,{word}\n" for word in words)
     libsvm = "".join(f"1 qid:1 1:{word.strip()}\n" for word in words)
-    data = RankingDataset.read(write("label,qid,a\n" + rows))
+    data = boostrank.read(write("label,qid,a\n" + rows))
     with pytest.warns(DataWarning, match="1 missing values"):
-        assert same_bits(data.features, RankingDataset.read(write(libsvm, "data.txt")).features)
+        assert same_bits(data.features, boostrank.read(write(libsvm, "data.txt")).features)
 
 
 def test_the_options_of_the_reader_hold(write: Write) -> None:
     text = write("rel,q,a,b,w,u\n2,x,inf,NA,2,z\n0,x,1,,2,z\n\n1,y,3,?,1,z\n-1,x,5,6,2,z\n1,y,bad,6,1,z\n")
     with pytest.warns(DataWarning) as caught:
-        data = RankingDataset.read(
+        data = boostrank.read(
             text, label="rel", qid="q", weight="w", drop="u", inf="missing", missing_tokens=["NA", "?"], regroup=True,
             on_bad_line="skip", max_bad_share=0.5, label_map="-1=0",
         )  # fmt: skip
@@ -277,33 +278,33 @@ def test_the_options_of_the_reader_hold(write: Write) -> None:
     np.testing.assert_array_equal(data.features, np.array([[math.nan] * 2, [1, math.nan], [5, 6], [3, math.nan]], "f4"))
     assert data.provenance.options["label"] == "rel"
     assert data.provenance.options["drop"] == ["u"]
-    each = RankingDataset.read(write("label,qid,a,w\n1,1,2,1\n1,1,2,0\n"), weight="w")
+    each = boostrank.read(write("label,qid,a,w\n1,1,2,1\n1,1,2,0\n"), weight="w")
     assert each.document_weights is not None
     assert each.document_weights.tolist() == [1.0, 0.0]
     with refused("weight -2 in column 'w' is negative", line=3):
-        RankingDataset.read(write("label,qid,a,w\n1,1,2,1\n1,1,2,-2\n"), weight="w")
+        boostrank.read(write("label,qid,a,w\n1,1,2,1\n1,1,2,-2\n"), weight="w")
 
 
 def test_options_of_the_other_kind_of_file_are_refused(write: Write) -> None:
     with pytest.raises(ParameterError, match="label='rel' is not supported by this data format"):
         read_libsvm(write("1 qid:1 1:1\n", "t.txt"), label="rel")
     with pytest.raises(ParameterError, match="zero_based='true' is not supported by this data format"):
-        RankingDataset.read(write(HEAD + "1,1,2,3\n"), zero_based=True)
+        boostrank.read(write(HEAD + "1,1,2,3\n"), zero_based=True)
 
 
 def test_a_last_line_without_newline_is_said(write: Write) -> None:
     with pytest.warns(DataWarning, match="the last line has no newline; the file may be truncated"):
-        assert RankingDataset.read(write(HEAD + "1,1,2,3\n0,1,4,5")).features.tolist() == [[2.0, 3.0], [4.0, 5.0]]
+        assert boostrank.read(write(HEAD + "1,1,2,3\n0,1,4,5")).features.tolist() == [[2.0, 3.0], [4.0, 5.0]]
 
 
 @pytest.mark.parametrize("drop", ["weight,docno", None])
 def test_a_column_that_hardly_is_a_feature_is_said(write: Write, drop: str | None) -> None:
     path = write("label,qid,a,weight,doc_id,docno,b\n1,1,2,3,x,x,16777217\n")
     if drop:
-        RankingDataset.read(path, drop=drop)
+        boostrank.read(path, drop=drop)
         return
     with pytest.warns(DataWarning) as caught:
-        RankingDataset.read(path)
+        boostrank.read(path)
     words = [str(one.message) for one in caught]
     assert any("'weight'" in one and "--drop weight" in one for one in words)
     assert any("'docno'" in one and "--drop docno" in one for one in words)
@@ -322,14 +323,14 @@ NAMED = {
 @pytest.mark.parametrize("threads", [1, 3])
 def test_documents_keep_their_names_on_request(tmp_path: Path, place: int, threads: int) -> None:
     path = write_tables(tmp_path, NAMED)[place]
-    plain = RankingDataset.read(path)
+    plain = boostrank.read(path)
     assert plain.feature_names == ("bm25",)
     assert plain.document_names is None
     assert plain.provenance.options["id"] == "product_id"
     for data in (
-        RankingDataset.read(path, keep_names=True, chunk_bytes=20, threads=threads),
-        RankingDataset.read(path, id="product_id"),
-        RankingDataset.stream(path, keep_names=True),
+        boostrank.read(path, keep_names=True, chunk_bytes=20, threads=threads),
+        boostrank.read(path, id="product_id"),
+        boostrank.stream(path, keep_names=True),
     ):
         assert data.document_names is not None
         assert data.document_names.tolist() == ["p1", "p,2", "", "p4"]
@@ -346,7 +347,7 @@ def test_a_column_of_document_names_can_be_chosen_dropped_or_a_feature(tmp_path:
     path = write_tables(tmp_path, NAMED | {"product_id": [4711, 4712, 4713, 4714], "sku": [7.0, 8.0, None, 9.0]})[2]
 
     def read(**options: Any) -> RankingDataset:
-        return RankingDataset.read(path, keep_names=True, **options)
+        return boostrank.read(path, keep_names=True, **options)
 
     assert read().document_names.tolist() == ["4711", "4712", "4713", "4714"]  # type: ignore[union-attr]
     chosen = read(id="sku")
@@ -362,28 +363,26 @@ def test_a_column_of_document_names_can_be_chosen_dropped_or_a_feature(tmp_path:
 
 
 def test_columns_of_later_files_go_by_name(write: Write) -> None:
-    train = RankingDataset.read(
-        write("rel,query,a,b,url\n1,1,2,3,z\n", "train.csv"), label="rel", qid="query", drop="url"
-    )
+    train = boostrank.read(write("rel,query,a,b,url\n1,1,2,3,z\n", "train.csv"), label="rel", qid="query", drop="url")
     later = write("b,url,a,query,rel\n3,z,2,9,1\n", "later.csv")
-    data = RankingDataset.read(later, like=train)  # label, query and url as in the training
+    data = boostrank.read(later, like=train)  # label, query and url as in the training
     assert data.feature_names == ("a", "b")
     assert data.features.tolist() == [[2.0, 3.0]]
     with refused("lacks 'a', which the model or its training data has; has 'c', 'd', which", "rename"):
-        RankingDataset.read(write("rel,query,b,c,d\n1,9,3,2,1\n"), like=train)
-    both = RankingDataset.read([write("label,qid,a,b\n1,1,2,3\n", "x.csv"), write("b,a,qid,label\n5,4,2,0\n", "y.csv")])
+        boostrank.read(write("rel,query,b,c,d\n1,9,3,2,1\n"), like=train)
+    both = boostrank.read([write("label,qid,a,b\n1,1,2,3\n", "x.csv"), write("b,a,qid,label\n5,4,2,0\n", "y.csv")])
     assert both.features.tolist() == [[2.0, 3.0], [4.0, 5.0]]
     with refused("lacks 'b'"):
-        RankingDataset.read([write("label,qid,a,b\n1,1,2,3\n", "x.csv"), write("a,qid,label\n4,2,0\n", "y.csv")])
+        boostrank.read([write("label,qid,a,b\n1,1,2,3\n", "x.csv"), write("a,qid,label\n4,2,0\n", "y.csv")])
     libsvm = read_libsvm(write("1 qid:1 1:1 2:2\n", "t.txt"))
     with pytest.warns(DataWarning, match="matched by position, starting with 'a'"):
-        assert RankingDataset.read(write(HEAD + "1,2,2,3\n"), like=libsvm).features.tolist() == [[2.0, 3.0]]
+        assert boostrank.read(write(HEAD + "1,2,2,3\n"), like=libsvm).features.tolist() == [[2.0, 3.0]]
 
 
 def test_features_with_the_names_of_labels_and_queries_stay_features(write: Write) -> None:
     text = "rel,s,label,query_id,relevance\n1,1,2,3,4\n"
     with pytest.warns(DataWarning, match="are used as features"):
-        train = RankingDataset.read(write(text), label="rel", qid="s", drop="relevance")
+        train = boostrank.read(write(text), label="rel", qid="s", drop="relevance")
     for header, row in (("query_id,label", "3,2"), ("relevance,query_id,label", "4,3,2")):
         path = write(f"{header}\n{row}\n", "rows.csv")
         pieces = pieces_of_files(path, np.copy, like=train.feature_space)
@@ -392,7 +391,7 @@ def test_features_with_the_names_of_labels_and_queries_stay_features(write: Writ
 
 
 def test_rows_are_handed_on_without_labels(write: Write, tmp_path: Path) -> None:
-    train = RankingDataset.read(write(HEAD + "1,1,2,3\n0,1,4,5\n"))
+    train = boostrank.read(write(HEAD + "1,1,2,3\n0,1,4,5\n"))
     write("b,a\n3,2\n5,4\n", "rows.csv")
     parquet.write_table(pa.table({"b": [3, 5], "a": [2, 4]}), tmp_path / "rows.parquet")
     for name in ("rows.csv", "rows.parquet"):
@@ -412,10 +411,10 @@ def test_rows_on_disk_are_those_in_memory_and_are_remembered(tmp_path: Path, end
         "b": rng.random(60),
     }
     path = next(p for p in write_tables(tmp_path, columns, 7) if p.suffix == f".{ending}")
-    first, again = (RankingDataset.stream(path, chunk_bytes=64) for _ in range(2))
+    first, again = (boostrank.stream(path, chunk_bytes=64) for _ in range(2))
     assert not again.features.is_open
-    assert RankingDataset.read(path).fingerprint == first.fingerprint == again.fingerprint
-    np.testing.assert_array_equal(again.features[3:20], RankingDataset.read(path).features[3:20])
+    assert boostrank.read(path).fingerprint == first.fingerprint == again.fingerprint
+    np.testing.assert_array_equal(again.features[3:20], boostrank.read(path).features[3:20])
     assert again.feature_names == ("a", "b")
     assert again.provenance == first.provenance
 
@@ -429,8 +428,8 @@ def test_names_and_first_bytes_say_what_a_file_is(write: Write, tmp_path: Path) 
     ):  # fmt: skip
         assert format_of(write(text, name)).name == kind, name
     assert format_of("-").name == "libsvm"
-    assert RankingDataset.read(write(tsv, "b.dat")).features.tolist() == [[2.0, 3.0]]
-    assert RankingDataset.read(io.BytesIO(tsv.encode()), format="tsv").n_documents == 1
+    assert boostrank.read(write(tsv, "b.dat")).features.tolist() == [[2.0, 3.0]]
+    assert boostrank.read(io.BytesIO(tsv.encode()), format="tsv").n_documents == 1
 
 
 def test_a_table_that_is_given_as_libsvm_is_recognised(write: Write, tmp_path: Path) -> None:
@@ -444,11 +443,11 @@ def test_a_table_that_is_given_as_libsvm_is_recognised(write: Write, tmp_path: P
     with refused("a Parquet file", "--format parquet"):
         read_libsvm(tmp_path / "x.parquet", format="libsvm")
     with refused("a Parquet file", "--format parquet"):
-        RankingDataset.read(tmp_path / "x.parquet", format="csv")
+        boostrank.read(tmp_path / "x.parquet", format="csv")
     with refused("this is a parquet file; use --format parquet"):
-        RankingDataset.read(tmp_path / "x.parquet", format="arrow")
+        boostrank.read(tmp_path / "x.parquet", format="arrow")
     with refused("not a Parquet file"):
-        RankingDataset.read(write(HEAD), format="parquet")
+        boostrank.read(write(HEAD), format="parquet")
 
 
 def test_a_dictionary_may_hold_what_is_missing(tmp_path: Path) -> None:
@@ -456,7 +455,7 @@ def test_a_dictionary_may_hold_what_is_missing(tmp_path: Path) -> None:
     columns = {name: pa.DictionaryArray.from_arrays(pa.array([2, 1, 0, None]), one) for name, one in values.items()}
     table = pa.table({"label": [1, 0, 0, 0], "qid": [1] * 4, **columns})
     feather.write_feather(table, str(tmp_path / "t.feather"))
-    read, framed = RankingDataset.read(tmp_path / "t.feather"), RankingDataset.from_frame(table)
+    read, framed = boostrank.read(tmp_path / "t.feather"), RankingDataset.from_frame(table)
     nan = math.nan
     for data in (read, framed):
         np.testing.assert_array_equal(data.features, [[1, nan], [nan, nan], [0, 0], [nan, nan]])
@@ -474,13 +473,13 @@ def test_categories_with_an_order_are_those_of_the_frame(tmp_path: Path, ending:
     drop = []
     if ending == "parquet":  # which has no dictionaries of numbers
         with pytest.warns(DataWarning, match="'year'.* order "):
-            assert not RankingDataset.read(path).categories["year"].ordered
+            assert not boostrank.read(path).categories["year"].ordered
         drop = ["year"]
-    read, framed = RankingDataset.read(path, drop=drop, chunk_bytes=8), RankingDataset.from_frame(frame, drop=drop)
+    read, framed = boostrank.read(path, drop=drop, chunk_bytes=8), RankingDataset.from_frame(frame, drop=drop)
     assert same_bits(read.features, framed.features)
     assert read.categories == framed.categories
     assert read.categories["size"].ordered
-    assert not RankingDataset.read(path, drop="year", categorical="size").categories["size"].ordered
+    assert not boostrank.read(path, drop="year", categorical="size").categories["size"].ordered
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather"])
@@ -496,7 +495,7 @@ def test_the_order_of_categories_is_that_of_a_frame_without_notes_of_pandas(
     else:
         frame = pa.table(frame | {"c": pa.DictionaryArray.from_arrays(pa.array([1, 0]), ["y", "x"], ordered=True)})
         parquet.write_table(frame, path) if ending == "parquet" else feather.write_feather(frame, str(path))
-    found = RankingDataset.read(path).categories
+    found = boostrank.read(path).categories
     assert found == RankingDataset.from_frame(frame).categories
     assert found["c"].ordered == (library == "pyarrow")
 
@@ -507,19 +506,19 @@ def test_odd_notes_about_categories_are_as_none(tmp_path: Path, noted: Any) -> N
     table = pa.table({"label": [1, 0], "qid": [1, 1], "c": pa.array(["x", "y"]).dictionary_encode()})
     notes = {"columns": [{"name": "c", "pandas_type": "categorical", "metadata": noted}]}
     parquet.write_table(table.replace_schema_metadata({"pandas": json.dumps(notes)}), tmp_path / "t.parquet")
-    assert RankingDataset.read(tmp_path / "t.parquet").categories == {"c": Categories(("x", "y"))}
+    assert boostrank.read(tmp_path / "t.parquet").categories == {"c": Categories(("x", "y"))}
 
 
 @pytest.mark.filterwarnings("ignore:.*also in the training:boostrank.core.errors.DataWarning")
 def test_a_text_holds_numbers_where_the_categories_are_numbers(write: Write, tmp_path: Path) -> None:
     years = pa.array([2020, 2010]).dictionary_encode()
     feather.write_feather(pa.table({"label": [1, 0], "qid": [1, 1], "year": years}), str(tmp_path / "t.feather"))
-    train = RankingDataset.read(tmp_path / "t.feather")
+    train = boostrank.read(tmp_path / "t.feather")
     with pytest.warns(DataWarning, match=r"1 value.* of a category .*\(1990.0\)"):
-        later = RankingDataset.read(write("label,qid,year\n1,7,2010\n1,7,2020.0\n1,7,1990\n1,7,\n"), like=train)
+        later = boostrank.read(write("label,qid,year\n1,7,2010\n1,7,2020.0\n1,7,1990\n1,7,\n"), like=train)
     np.testing.assert_array_equal(later.features[:, 0], [1, 0, math.nan, math.nan])
     with pytest.raises(DataError, match="contains 'new', a category that is text"):
-        RankingDataset.read(write("label,qid,year\n1,7,new\n"), like=train)
+        boostrank.read(write("label,qid,year\n1,7,new\n"), like=train)
 
 
 def test_text_of_a_damaged_file_is_refused(tmp_path: Path) -> None:
@@ -528,7 +527,7 @@ def test_text_of_a_damaged_file_is_refused(tmp_path: Path) -> None:
         table = {"label": [1, 0], "qid": [1, 1], "c": ["x", "y"], "a": [1, 2]} | {column: bad}
         parquet.write_table(pa.table(table), tmp_path / "t.parquet")
         with refused(f"column '{column}' is damaged"):
-            RankingDataset.read(tmp_path / "t.parquet", categorical="c")
+            boostrank.read(tmp_path / "t.parquet", categorical="c")
 
 
 @pytest.mark.parametrize("column", ["label", "w", "qid", "c"])
@@ -539,7 +538,7 @@ def test_places_outside_of_a_dictionary_are_refused(tmp_path: Path, column: str)
     with pa.ipc.new_file(str(tmp_path / "t.feather"), table.schema) as file:
         file.write_table(table)
     with refused(f"column '{column}' is damaged"):
-        RankingDataset.read(tmp_path / "t.feather", weight="w")
+        boostrank.read(tmp_path / "t.feather", weight="w")
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
@@ -548,13 +547,13 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2])
         with pytest.raises(FileFormatError, match=path.name):
-            RankingDataset.read(path)
+            boostrank.read(path)
 
 
 def test_without_pyarrow_the_words_say_what_to_install(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingDependency, match=r"pip install 'boostrank\[tables\]'"):
-        RankingDataset.read(write(HEAD + "1,1,2,3\n"))
+        boostrank.read(write(HEAD + "1,1,2,3\n"))
 
 
 COLOURS = ["red", None, "blue", "red", "green", "blue"]
@@ -567,7 +566,7 @@ def test_categories_are_those_of_data_frames_in_every_format(tmp_path: Path, str
     columns: dict[str, Any] = {"label": [0, 1, 2, 0, 1, 2], "qid": [1, 1, 1, 2, 2, 2], "colour": pa.array(COLOURS)}
     frame = pandas.DataFrame({"colour": pandas.Categorical(COLOURS, ["red", "blue", "green"])})
     wanted = RankingDataset.from_arrays(frame, columns["label"], qid=columns["qid"])
-    read = RankingDataset.stream if stream else RankingDataset.read
+    read = boostrank.stream if stream else boostrank.read
     found = [read(path, categorical="colour", chunk_bytes=8, threads=2) for path in write_tables(tmp_path, columns)]
     declared = columns | {"colour": pa.array(COLOURS).dictionary_encode()}
     found += [read(path, chunk_bytes=8) for path in write_tables(tmp_path, declared)[2:]]
@@ -581,11 +580,11 @@ def test_categories_are_those_of_data_frames_in_every_format(tmp_path: Path, str
 
 def test_categories_of_later_files_have_the_codes_of_the_training(write: Write, tmp_path: Path) -> None:
     text = "label,qid,colour\n" + "".join(f"{i % 2},{i // 3},{one or ''}\n" for i, one in enumerate(COLOURS))
-    train = RankingDataset.read(write(text, "train.csv"), categorical=["colour"])
+    train = boostrank.read(write(text, "train.csv"), categorical=["colour"])
     assert train.features.tolist()[2:] == CODES[2:]
     later = write("label,qid,colour\n1,9,green\n0,9, red\n1,9,pink\n0,9,pink\n", "later.csv")
     with pytest.warns(DataWarning, match=r"2 values of a category .*\('pink'\); they are treated as missing"):
-        data = RankingDataset.read(later, like=train)
+        data = boostrank.read(later, like=train)
     np.testing.assert_array_equal(data.features, np.array([[2], [0], [math.nan], [math.nan]], np.float32))
     assert data.categories == train.categories
     for columns in (None, np.array([0])):
@@ -594,11 +593,11 @@ def test_categories_of_later_files_have_the_codes_of_the_training(write: Write, 
         np.testing.assert_array_equal(np.concatenate(pieces), data.features)
     parquet.write_table(pa.table({"label": [1], "qid": [9], "colour": [3.5]}), tmp_path / "later.parquet")
     with pytest.raises(DataError, match="a category that is a number, but the others"):
-        RankingDataset.read(tmp_path / "later.parquet", like=train)
-    numbers = RankingDataset.read(write("label,qid,colour\n1,9,3\n"))
+        boostrank.read(tmp_path / "later.parquet", like=train)
+    numbers = boostrank.read(write("label,qid,colour\n1,9,3\n"))
     with refused("column 'colour' contains categories, but the model or its training data has numbers"):
-        RankingDataset.read(later, like=numbers, categorical="colour")
+        boostrank.read(later, like=numbers, categorical="colour")
     with refused("no column is called 'color' (--categorical). Did you mean 'colour'?"):
-        RankingDataset.read(later, categorical="color")
-    both = RankingDataset.read([tmp_path / "train.csv", write("colour,label,qid\npink,1,9\n")], categorical="colour")
+        boostrank.read(later, categorical="color")
+    both = boostrank.read([tmp_path / "train.csv", write("colour,label,qid\npink,1,9\n")], categorical="colour")
     assert both.categories["colour"].values == ("red", "blue", "green", "pink")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boostrank.data.dataset import RankingDataset
+import boostrank
 from tests.docs.examples import PAGES, ROOT, blocks, constant_lines, run_page, text_of
 
 _RUN = ("python", "sh", "console")
@@ -63,7 +63,7 @@ _OUTCOMES = {"README.md": _of_readme, "data.md": _of_data, "judgements.md": _of_
 
 
 def _longest_query(folder: Path) -> str:
-    queries = RankingDataset.from_libsvm(str(folder / "demo/data/test.txt")).queries
+    queries = boostrank.read(str(folder / "demo/data/test.txt")).queries
     return str(queries.qid[int(np.argmax(queries.sizes))])
 
 

@@ -77,7 +77,7 @@ def test_the_same_trees_as_lightgbm_on_generated_data(options: dict[str, Any]) -
 @pytest.mark.filterwarnings("ignore:.*no newline:boostrank.core.errors.DataWarning")  # of the file as it is published
 @pytest.mark.parametrize("name", REAL)
 def test_the_same_trees_as_lightgbm_on_real_data(name: str, data_root: Path) -> None:
-    data = RankingDataset.from_libsvm(data_root / name)
+    data = boostrank.read(data_root / name)
     ours, theirs = scores_of_both(data, 40)
     np.testing.assert_array_equal(ours, theirs)
 
@@ -100,7 +100,7 @@ def test_the_same_trees_as_xgboost_with_its_steps_halved(name: str, request: pyt
     if name == "generated":
         data = make_ranking_data(queries=120, seed=1).dataset
     else:
-        data = RankingDataset.from_libsvm(request.getfixturevalue("data_root") / name)
+        data = boostrank.read(request.getfixturevalue("data_root") / name)
     trees = {"num_leaves": 31, "num_threads": 1, "min_sum_hessian_in_leaf": 0, "lambda_l2": 0}
     theirs = boostrank.train(
         {**trees, "objective": "xgboost:rank:ndcg", "learning_rate": 0.1}, data, 40, backend="xgboost"

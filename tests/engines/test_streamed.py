@@ -44,11 +44,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def both(files: dict[str, Path], kind: str, cache: Any, **options: Any) -> list[tuple[RankingDataset, RankingDataset]]:
     """(training, validation) in memory, and on disk."""
     train, valid = str(files[f"train{kind}"]), str(files[f"valid{kind}"])
-    plain = RankingDataset.from_libsvm(train)
-    streamed = RankingDataset.stream(train, cache=cache, chunk_bytes=70_000, **options)
+    plain = boostrank.read(train)
+    streamed = boostrank.stream(train, cache=cache, chunk_bytes=70_000, **options)
     return [
-        (plain, RankingDataset.from_libsvm(valid, like=plain)),
-        (streamed, RankingDataset.stream(valid, like=streamed, cache=cache, chunk_bytes=70_000, **options)),
+        (plain, boostrank.read(valid, like=plain)),
+        (streamed, boostrank.stream(valid, like=streamed, cache=cache, chunk_bytes=70_000, **options)),
     ]
 
 
@@ -164,17 +164,17 @@ def test_the_bins_of_a_validation_set_follow_those_of_training(files: dict[str, 
     valid = str(files["valid"])
     for train in ("train", "valid"):
         for _ in range(2):
-            data = RankingDataset.stream(files[train], cache=tmp_path)
-            model = trained((data, RankingDataset.stream(valid, like=data, cache=tmp_path)))
-            plain = RankingDataset.from_libsvm(files[train])
-            expected = trained((plain, RankingDataset.from_libsvm(valid, like=plain)))
+            data = boostrank.stream(files[train], cache=tmp_path)
+            model = trained((data, boostrank.stream(valid, like=data, cache=tmp_path)))
+            plain = boostrank.read(files[train])
+            expected = trained((plain, boostrank.read(valid, like=plain)))
             assert model.evals_result == expected.evals_result
 
 
 _TRAIN = """
 import sys, boostrank
 from boostrank.data.dataset import RankingDataset
-train = RankingDataset.stream(sys.argv[1], cache=sys.argv[2])
+train = boostrank.stream(sys.argv[1], cache=sys.argv[2])
 boostrank.train({"verbosity": -1, "num_threads": 1, "objective": "lightgbm:lambdarank"}, train, 3).save(sys.argv[3])
 """
 

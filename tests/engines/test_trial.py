@@ -98,7 +98,7 @@ def test_labels_that_the_engine_s_own_objective_does_not_take_are_told_by_their_
     objective: str, label: str, tmp_path: Path
 ) -> None:
     (tmp_path / "t.txt").write_text(ROWS.format(label))
-    data = RankingDataset.from_libsvm(tmp_path / "t.txt")
+    data = boostrank.read(tmp_path / "t.txt")
     params = {"objective": objective, "metric": "none", "gain": "linear" if label == "1e30" else "exponential"}
     with pytest.raises(FileFormatError, match=rf"t\.txt:3: query 2: label {label.replace('e', 'e.')}: "):
         boostrank.train(params, data, 1, backend=objective.partition(":")[0])

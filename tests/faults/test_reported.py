@@ -240,7 +240,7 @@ def linear_gain_of_xgboost() -> None:
 def words_for_booleans() -> None:
     x = np.arange(120) % 3 == 0
     write_frame("t.csv", stock=x, sale=np.where(x, "true", "false"), gap=[None, *x[1:]], label=x)
-    data = RankingDataset.read("t.csv", layout="dense")
+    data = boostrank.read("t.csv", layout="dense")
     assert np.array_equal(data.features[:, 3], x)
     assert np.array_equal(data.features[:, 4], x)
     assert np.array_equal(data.features[1:, 5], x[1:])
@@ -259,7 +259,7 @@ def side_files_of_engines() -> None:
             refused(*train(data), says=(str(beside), "mv "))
             refused("doctor", data, says=(str(beside), "mv "))
             with pytest.raises(InputError, match="mv "):
-                RankingDataset.read(data)
+                boostrank.read(data)
             beside.unlink()
         accepted(*train(data))
 
@@ -270,8 +270,8 @@ def largest_double() -> None:
     write_frame("t.csv", d=[-1.7976931348623157e308, *range(119)])
     for data in ("t.txt", "t.csv"):
         refused(*train(data), says=(data, "308", "--inf missing"))
-    assert np.isnan(RankingDataset.read("t.txt", inf="missing").features[:, 0]).all()
-    assert np.isposinf(-RankingDataset.read("t.csv", inf="keep").features[0, 3])
+    assert np.isnan(boostrank.read("t.txt", inf="missing").features[:, 0]).all()
+    assert np.isposinf(-boostrank.read("t.csv", inf="keep").features[0, 3])
 
 
 @case(12, "a value as tools write it", "scores of a file that counts from 0, by a model of arrays")
@@ -289,7 +289,7 @@ def ids_as_floats() -> None:
     qid = arrays()[2]
     write_frame("t.csv", qid=qid.astype(float))
     write_frame("u.csv", qid=[f"{one}.5" for one in qid])
-    assert RankingDataset.read("t.csv").queries.qid.tolist() == list(range(1, 7))
+    assert boostrank.read("t.csv").queries.qid.tolist() == list(range(1, 7))
     refused(*train("u.csv"), says=("u.csv:2", "'1.5'"))
 
 
@@ -306,7 +306,7 @@ def folder_of_parts() -> None:
         accepted(*train(kind))
         accepted("predict", "m.txt", kind, "-o", "scores.txt")
         assert len(Path("scores.txt").read_text().split()) == 120
-        assert RankingDataset.read(kind).labels.tolist() == y.tolist()
+        assert boostrank.read(kind).labels.tolist() == y.tolist()
     accepted("doctor", kind)
 
 
@@ -319,7 +319,7 @@ def feature_given_twice() -> None:
         "last": [[7, 6, 0], [2, 3, 0], [0, 8, 1]],
     }.items():
         with pytest.warns(DataWarning, match=f"3 values .*{which}"):
-            assert RankingDataset.read("t.txt", repeated=which, layout="dense").features.tolist() == values
+            assert boostrank.read("t.txt", repeated=which, layout="dense").features.tolist() == values
 
 
 @case(27, "a value as tools write it", "the command that makes a table of rows with names")
@@ -331,7 +331,7 @@ def names_in_rows() -> None:
     assert "named.txt:2" in result.stderr
     assert said
     subprocess.check_call([sys.executable, *shlex.split(said[1])])
-    data = RankingDataset.read("named.txt.csv", layout="dense")
+    data = boostrank.read("named.txt.csv", layout="dense")
     assert data.feature_names == ("bm25", "ctr")
     assert data.features.tolist() == np.float32([[0.3, 1], [0.5, 0]]).tolist()
 
@@ -404,7 +404,7 @@ def ids_that_are_none() -> None:
     write_frame("t.csv", qid=np.where(qid < 4, "1.23457E+15", "2.34568E+15"))
     refused(*train("t.csv"), says=("t.csv:2", "'1.23457E+15'"))
     write_frame("t.csv", qid=np.where(qid < 4, "nan", "naan"))
-    assert RankingDataset.read("t.csv").queries.qid.tolist() == ["nan", "naan"]
+    assert boostrank.read("t.csv").queries.qid.tolist() == ["nan", "naan"]
 
 
 @case(7, "a value as tools write it", "a word for a missing value, with the option as a shell takes it")
@@ -758,8 +758,8 @@ def model_with_one_more_feature() -> None:
         write_table(f"{name}.csv", features)
         accepted(*train(f"{name}.csv", model=f"{name}.txt"))
     old, new = (boostrank.RankingModel.load(f"{name}.txt") for name in ("old", "new"))
-    data = RankingDataset.read("new.csv")
-    expected = boostrank.compare(old.predict(RankingDataset.read("old.csv")), new, data).metrics["ndcg@10"].mean
+    data = boostrank.read("new.csv")
+    expected = boostrank.compare(old.predict(boostrank.read("old.csv")), new, data).metrics["ndcg@10"].mean
     assert boostrank.compare(old, new, data).metrics["ndcg@10"].mean == expected
     found = json.loads(accepted("compare", "old.txt", "new.txt", "new.csv", "--json").stdout)
     assert found["metrics"]["ndcg@10"]["mean"] == expected
@@ -779,7 +779,7 @@ def model_with_one_more_feature() -> None:
 def logged_scores_in_the_table() -> None:
     write_table("t.csv")
     accepted(*train("t.csv"))
-    scores = boostrank.RankingModel.load("m.txt").predict(RankingDataset.read("t.csv"))
+    scores = boostrank.RankingModel.load("m.txt").predict(boostrank.read("t.csv"))
     write_table("log.csv", scores=scores)
     assert (
         json.loads(accepted("verify", "m.txt", "log.csv", "--against", "logged", "--json").stdout)["level"] == "equal"

@@ -141,7 +141,7 @@ def test_first_use_cli_02_a_default_that_changes_no_score_is_accepted() -> None:
     clean.to_csv("clean.csv", index=False)
     assert invoke("train", "clean.csv", *FEW, "--start", "none", "-m", "clean.txt").exit_code == 0
     assert export("solr", "--feature-names", store("store.json"), model="clean.txt")[0] == 0
-    data = boostrank.RankingDataset.read("s.csv")  # rows with missing values
+    data = boostrank.read("s.csv")  # rows with missing values
     with pytest.raises(ExportError, match="'price'"):
         export_model("m.txt", "x.json", "solr", feature_names=read_feature_names(store("s.json")), data=data)
 
@@ -199,7 +199,7 @@ def test_first_use_cli_12_fill_values(backend: str, more: tuple[object, ...]) ->
 
 
 def test_first_use_cli_12_a_store_has_to_hold_the_fill_values() -> None:
-    data = boostrank.RankingDataset.read("s.csv")
+    data = boostrank.read("s.csv")
     model = boostrank.train({"num_leaves": 5}, data, 4, fill=0.3)
     for default, fits in ((None, False), ("0.3", True)):
         names = [one | {"params": {"defaultValue": 0.3}} for one in read_feature_names(store("store.json"))]
@@ -223,7 +223,7 @@ def test_first_use_cli_12_fill_that_cannot_be_is_refused(fill: object, more: tup
 
 
 def test_first_use_cli_12_a_continued_model_keeps_its_fill_values() -> None:
-    data = boostrank.RankingDataset.read("s.csv")
+    data = boostrank.read("s.csv")
     first = boostrank.BoostRanker(n_estimators=3, num_leaves=5, fill={"f2": 0.3}).fit(data.features, data.labels)
     model = boostrank.train({"num_leaves": 5}, data, 3, init_model=boostrank.train({}, data, 2, fill=0.3))
     assert first.predict(data.features).size == 200

@@ -251,7 +251,7 @@ def test_report_14_commas_that_separate_columns_are_read(plain: Path, tmp_path: 
         assert invoke("verify", plain / "m.txt", plain / "data.txt", "--against", logged).exit_code == 0
     blank = written(tmp_path / "logged.txt", "\n".join([*scores[:9], "", *scores[9:]]))
     assert f"{blank}:10: " in invoke("verify", plain / "m.txt", plain / "data.txt", "--against", blank).stderr
-    data = boostrank.RankingDataset.read(plain / "data.txt")
+    data = boostrank.read(plain / "data.txt")
     words = [score.replace(".", ",") for score in scores]
     for call in (boostrank.compare, lambda old, new, data: boostrank.verify(plain / "m.txt", data, old)):
         with pytest.raises(boostrank.DataError, match="numbers"):
@@ -329,7 +329,7 @@ def test_first_use_cli_08_names_that_the_data_lack_are_said(plain: Path, tmp_pat
 
 
 def test_first_use_cli_08_frames_are_matched_by_name(plain: Path) -> None:
-    data = boostrank.RankingDataset.read(plain / "data.txt", keep_names=True)
+    data = boostrank.read(plain / "data.txt", keep_names=True)
     frame = pd.read_csv(plain / "scores.csv").sample(frac=1.0, random_state=1)
     model = boostrank.RankingModel.load(plain / "m.txt")
     assert boostrank.compare(frame, model, data).metrics["ndcg@10"].mean == 0.0
@@ -382,7 +382,7 @@ def test_report_14_stand_ins_and_commas_in_logged_features_are_refused(
     assert (done.exit_code, f"{features}:3: " in done.stderr, words in done.stderr) == (2, True, True), done.stderr
     if cell == "NULL":
         assert invoke(*command, "--missing-token", "NULL").exit_code == 0
-        assert np.isnan(boostrank.RankingDataset.read(tmp_path / "o.csv").features[1, 0])
+        assert np.isnan(boostrank.read(tmp_path / "o.csv").features[1, 0])
     written(features, "query,doc_id,brand\nq1,d1,red\nq1,d2,NULL\n")
     join(str(plain / "qrels"), str(features), str(tmp_path / "o.csv"))
     assert pd.read_csv(tmp_path / "o.csv", keep_default_na=False)["brand"].tolist() == ["red", "NULL"]
@@ -437,4 +437,4 @@ def test_rows_of_letor_may_have_tabs(tmp_path: Path) -> None:
 
 def test_columns_of_scores_by_other_libraries_are_no_pickles(tmp_path: Path) -> None:
     table = written(tmp_path / "t.csv", "catboost_score,qid,label\n0.5,1,0\n0.7,1,1\n")
-    assert boostrank.RankingDataset.read(table).feature_names == ("catboost_score",)
+    assert boostrank.read(table).feature_names == ("catboost_score",)

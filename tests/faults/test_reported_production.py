@@ -18,7 +18,6 @@ import boostrank
 from boostrank.cli.errors import run_reporting_errors
 from boostrank.cluster.local import LocalWorkers
 from boostrank.core.errors import InputError, TrainingWarning, WorkerLost
-from boostrank.data.dataset import RankingDataset
 from boostrank.kernels import jit
 from boostrank.tracking import JsonLines
 from tests.cli.conftest import invoke
@@ -97,7 +96,7 @@ def test_first_use_cli_01_a_damaged_checkpoint_starts_over(damage: str, killed: 
 
 def test_first_use_cli_01_in_python_as_well(tmp_path: Path) -> None:
     params = {"objective": "regression", "num_leaves": 4, "num_threads": 1}
-    sets = [RankingDataset.from_libsvm(night(tmp_path, name, seed=i)) for i, name in enumerate("ab")]
+    sets = [boostrank.read(night(tmp_path, name, seed=i)) for i, name in enumerate("ab")]
     path = tmp_path / "c"
     boostrank.train(params, sets[0], 4, checkpoint=boostrank.Checkpoint(path, every=2))
     with pytest.raises(InputError, match=r"train\.data"):
@@ -162,7 +161,7 @@ def test_first_use_cli_10_a_lost_worker_leaves_the_rounds(tmp_path: Path) -> Non
         boostrank.cluster.train(workers, params, [str(one) for one in shards], 100_000, callbacks=[kill])
     assert caught.value.model.best_iteration >= 3
     assert f"first {caught.value.model.best_iteration} rounds" in str(caught.value)
-    features = RankingDataset.from_libsvm(shards[0])
+    features = boostrank.read(shards[0])
     assert np.isfinite(caught.value.model.predict(features)).all()
 
 
@@ -183,7 +182,7 @@ def test_first_use_cli_14_a_log_repeats_no_round_after_a_resume(killed: Path) ->
 
 @pytest.mark.parametrize("folds", [None, 2])
 def test_first_use_cli_14_rounds_between_checkpoint_and_kill_are_logged_once(folds: int | None, tmp_path: Path) -> None:
-    data = RankingDataset.from_libsvm(night(tmp_path, "a.txt"))
+    data = boostrank.read(night(tmp_path, "a.txt"))
     params = {"objective": "regression", "num_leaves": 4, "num_threads": 1, "eval_at": [5], "seed": 3}
     calls: list[int] = []
 

@@ -90,7 +90,7 @@ def test_rows_from_disk_give_the_same(data: Any, backend: str, tmp_path: Path) -
         for i, (label, row) in enumerate(zip(data.labels, x, strict=True))
     ]
     path.write_text("\n".join(lines) + "\n")
-    sets = boostrank.RankingDataset.from_libsvm(path), boostrank.RankingDataset.stream(path, cache=False)
+    sets = boostrank.read(path), boostrank.stream(path, cache=False)
     models = [trained(one, backend, mc="1,-1,1,0,-1,0") for one in sets]
     assert models[0].to_bytes() == models[1].to_bytes()
     for feature, sign in enumerate((1, -1, 1)):

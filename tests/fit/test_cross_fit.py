@@ -254,7 +254,7 @@ def test_a_wide_start_is_the_same_in_memory_on_disk_and_sparse(monkeypatch: Any,
     dense, thin = (
         boostrank.RankingDataset.from_arrays(x, data.labels, group=SIZES) for x in (filled, sparse.csr_matrix(filled))
     )
-    streamed = boostrank.RankingDataset.stream(tmp_path / "t.txt", cache=False)
+    streamed = boostrank.stream(tmp_path / "t.txt", cache=False)
     one, *others = (cross_fitted(each, "exponential") for each in (dense, thin, streamed))
     assert len(one.start.curves) > 1
     for other in others:

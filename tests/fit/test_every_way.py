@@ -139,14 +139,14 @@ def test_from_files(engine: str, sets: Sets, tmp_path: Path, monkeypatch: pytest
     ways: list[dict[str, Any]] = [{"cache": False}, {"cache": tmp_path}, {"cache": tmp_path}]
     if engine == "xgboost":
         ways.append({"cache": False, "external_memory": True})
-    usual = boostrank.train(SMALL, boostrank.RankingDataset.read(files), 1, backend=engine)
+    usual = boostrank.train(SMALL, boostrank.read(files), 1, backend=engine)
     for way in ways:
-        streamed = boostrank.RankingDataset.stream(files, **way)
+        streamed = boostrank.stream(files, **way)
         message, model = outcome(lambda given=streamed: boostrank.train(SMALL, given, 1, backend=engine))
         assert message == START
         assert start_of(model) == start_of(usual)
     monkeypatch.setattr(cross_fit, "MOST_FEATURES", 2)
-    wide = [boostrank.RankingDataset.read(files), boostrank.RankingDataset.stream(files, cache=False)]
+    wide = [boostrank.read(files), boostrank.stream(files, cache=False)]
     with pytest.warns(DataWarning, match="uses 2 of the 6 features"):
         dense, streamed = (boostrank.train(SMALL, one, 1, backend=engine) for one in wide)
     assert start_of(dense) == start_of(streamed)

@@ -10,6 +10,7 @@ import lightgbm
 import numpy as np
 import pytest
 
+import boostrank
 from boostrank import RankingDataset, RankingModel, average, calibrate, refit, train
 from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterError
 from boostrank.data.synthetic import make_ranking_data
@@ -227,7 +228,7 @@ def test_quick_keeps_the_leaves_of_other_rounds(backend: str, few: RankingDatase
 def test_the_command_writes_a_refitted_model(few: RankingDataset, tmp_path: Path) -> None:
     model, data = tmp_path / "m.txt", tmp_path / "d.txt"
     write_libsvm(data, few)
-    train(PARAMS | {"objective": "lambdarank"}, RankingDataset.read(data), num_boost_round=3).save(model)
+    train(PARAMS | {"objective": "lambdarank"}, boostrank.read(data), num_boost_round=3).save(model)
     result = invoke("refit", model, data, "-o", tmp_path / "new.txt", "--keep", 0.2)
     assert result.exit_code == 0, result.output
     assert RankingModel.load(tmp_path / "new.txt").info["renewed"]["queries"] == len(few.queries)
@@ -247,6 +248,6 @@ def test_the_command_says_that_leaves_come_from_the_validation_queries(few: Rank
     result = invoke("train", train_file, "--valid", valid_file, "--quality", "quick", "-m", tmp_path / "m.txt")
     assert result.exit_code == 0, result.output
     assert "40 queries" in result.stderr
-    held = RankingDataset.read(valid_file)
+    held = boostrank.read(valid_file)
     with pytest.warns(DataWarning, match="v.txt: training read"):
         calibrate(tmp_path / "m.txt", held)

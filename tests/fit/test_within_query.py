@@ -191,8 +191,8 @@ def test_rows_on_disk_have_the_columns_of_rows_in_memory(backend: str, tmp_path:
 
     whole = made(150, 5, ("f1", "f2", "f3", "f4"))
     write_libsvm(tmp_path / "train.txt", whole)
-    memory = RankingDataset.read(tmp_path / "train.txt")
-    streamed = RankingDataset.stream(tmp_path / "train.txt", cache=False)
+    memory = boostrank.read(tmp_path / "train.txt")
+    streamed = boostrank.stream(tmp_path / "train.txt", cache=False)
     columns = WithinQuery().columns(memory.feature_names, 1)
     assert columns is not None
     rows = columns.dataset(streamed, 1).features

@@ -141,7 +141,7 @@ def test_data_that_tell_little_cause_a_warning(model: boostrank.RankingModel, tm
     rows = zip(data.labels, data.queries.of_rows(), data.features, strict=True)
     lines = [f"{y:g} qid:{q} 1:{x[0]} 2:{x[1]} 3:{x[2]}" for y, q, x in rows]
     (tmp_path / "data.txt").write_text("\n".join(lines) + "\n")
-    read = RankingDataset.from_libsvm(tmp_path / "data.txt")
+    read = boostrank.read(tmp_path / "data.txt")
     own = boostrank.train(PARAMS, read.take(np.arange(30)), num_boost_round=5)
     with pytest.warns(DataWarning, match=r"data\.txt"):
         boostrank.calibrate(own, read.take(np.arange(30, 60)))
@@ -177,10 +177,10 @@ def test_a_tenth_of_the_error_on_real_data(name: str, data_root: Path) -> None:
     for folder in folders:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
-            train = RankingDataset.from_libsvm(folder / "train.txt")
-            test = RankingDataset.from_libsvm(folder / "test.txt", like=train)
+            train = boostrank.read(folder / "train.txt")
+            test = boostrank.read(folder / "test.txt", like=train)
             if (folder / "vali.txt").exists():
-                unseen = RankingDataset.from_libsvm(folder / "vali.txt", like=train)
+                unseen = boostrank.read(folder / "vali.txt", like=train)
             else:
                 chosen = np.random.default_rng(0).permutation(len(train.queries))
                 unseen, train = train.take(chosen[:800]), train.take(chosen[800:])

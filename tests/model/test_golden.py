@@ -18,7 +18,7 @@ import pytest
 from packaging.version import Version
 
 import boostrank
-from boostrank import RankingDataset, RankingModel
+from boostrank import RankingModel
 from boostrank.clicks.log import Propensities
 from boostrank.clicks.tables import read_clicks
 from boostrank.core.errors import ParameterError
@@ -84,8 +84,8 @@ def test_a_model_of_every_version_gives_the_scores_it_gave_to_the_bit(
     version: str, name: str, extracted: dict[str, Path]
 ) -> None:
     folder, then = extracted[version], dict(expected(version)["models"][name])
-    rows = RankingDataset.from_libsvm(folder / "rows.txt")
-    rows = RankingDataset.from_libsvm(folder / "new.txt", like=rows)
+    rows = boostrank.read(folder / "rows.txt")
+    rows = boostrank.read(folder / "new.txt", like=rows)
     model = RankingModel.load(folder / name)
     scores = model.predict(named(rows) if "-frame" in name else rows)
     np.testing.assert_array_equal(scores, then.pop("scores"))
@@ -140,8 +140,8 @@ def heads(folder: Path) -> set[bytes]:
 def resume(folder: Path, version: str, name: str) -> tuple[RankingModel, boostrank.Checkpoint]:
     """Go on as the training of a checkpoint was called."""
     given = expected(version)["checkpoints"][name]
-    data = RankingDataset.from_libsvm(folder / "rows.txt")
-    new = RankingDataset.from_libsvm(folder / "new.txt", like=data)
+    data = boostrank.read(folder / "rows.txt")
+    new = boostrank.read(folder / "new.txt", like=data)
     state = boostrank.Checkpoint(folder / name, resume=True)
     model = boostrank.train(
         given["params"], data, given["rounds"], valid_sets=[new], backend=given["backend"], checkpoint=state
@@ -175,7 +175,7 @@ def test_a_checkpoint_of_this_version_goes_on_to_the_same_model(
     engine = expected(version)["checkpoints"][name]["backend"]
     model, state = resume(folder, version, name)
     assert state.resumed_at == 4
-    data = RankingDataset.from_libsvm(folder / "rows.txt")
+    data = boostrank.read(folder / "rows.txt")
     whole = RankingModel.load(folder / f"{name}.model").predict(data)
     same_engine = boostrank.engines.get_backend(engine).version == then[engine]
     # Another processor or engine may round otherwise, and another engine choose other splits in the rounds to come.
@@ -205,21 +205,21 @@ def test_a_cache_of_another_version_is_made_anew(version: str) -> None:
     (entry,) = Path("cache").glob("*.data")
     resealed(entry, files=_states(["rows.txt"]), reader=f"of {version}")  # as if nobody had touched the data since
     forged = entry.read_bytes()
-    labels = RankingDataset.from_libsvm("rows.txt").labels
-    np.testing.assert_array_equal(RankingDataset.stream("rows.txt", cache="cache").labels, labels)
+    labels = boostrank.read("rows.txt").labels
+    np.testing.assert_array_equal(boostrank.stream("rows.txt", cache="cache").labels, labels)
     assert entry.read_bytes() != forged
     # The new one is believed, lie and all, unless its reader is another.
     for reader, first in ((caches.reader_version(), 99.0), ("another", labels[0])):
         resealed(entry, reader=reader)
-        assert RankingDataset.stream("rows.txt", cache="cache").labels[0] == first
+        assert boostrank.stream("rows.txt", cache="cache").labels[0] == first
 
 
 @pytest.mark.usefixtures("folder")
 @of_each_version
 def test_a_training_beside_a_cache_of_another_version_is_one_without(version: str) -> None:
     params = {"objective": "lambdarank", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
-    with_cache = boostrank.train(params, RankingDataset.stream("rows.txt", cache="cache"), 1)
-    without = boostrank.train(params, RankingDataset.stream("rows.txt", cache=False), 1)
+    with_cache = boostrank.train(params, boostrank.stream("rows.txt", cache="cache"), 1)
+    without = boostrank.train(params, boostrank.stream("rows.txt", cache=False), 1)
     assert with_cache.to_bytes() == without.to_bytes()
 
 
@@ -269,6 +269,6 @@ def test_a_measure_of_noise_of_every_version_is_read(version: str, extracted: di
 
 @of_each_version
 def test_scores_of_every_version_are_read_to_the_bit(version: str, extracted: dict[str, Path]) -> None:
-    data = RankingDataset.from_libsvm(extracted[version] / "new.txt")
+    data = boostrank.read(extracted[version] / "new.txt")
     scores = scores_of(str(extracted[version] / "scores.txt"), None, data, None)
     np.testing.assert_array_equal(scores, expected(version)["models"]["lightgbm.txt"]["scores"])

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import boostrank
 from boostrank.core.errors import DataError, FileFormatError, InputError, MissingDependency, ParameterError
-from boostrank.data.dataset import RankingDataset
 from boostrank.files.assemble import Named
 from boostrank.files.judgements import values_by_query
 from boostrank.model.trec import evaluate_run, run_text
@@ -149,7 +149,7 @@ def test_other_metrics_are_those_of_ir_measures(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("fold", [1, 2, 3, 4, 5])
 def test_trec_eval_gives_our_values_on_ohsumed(fold: int, data_root: Path) -> None:
     pytest.importorskip("pytrec_eval")
-    data = RankingDataset.read(data_root / f"ohsumed/Fold{fold}/test.txt", keep_names=True)
+    data = boostrank.read(data_root / f"ohsumed/Fold{fold}/test.txt", keep_names=True)
     run: Values = {}
     qrels: Values = {}
     rows = zip(data.queries.row_ids(), data.document_names, data.labels, data.features[:, 0].round(1), strict=True)

@@ -55,19 +55,18 @@ class Bench:
             form: text, streamed, external, csv, parquet; frames: categories, weighted, rows (their weights).
             like: the training set of a validation set.
         """
-        reader = boostrank.RankingDataset
         if form == "text":
-            return reader.from_libsvm(f"data/{part}.txt", like=like)
+            return boostrank.read(f"data/{part}.txt", like=like)
         if form in ("streamed", "external"):
-            return reader.stream(f"data/{part}.txt", like=like, cache="cache", external_memory=form == "external")
+            return boostrank.stream(f"data/{part}.txt", like=like, cache="cache", external_memory=form == "external")
         drop = {"kind", "weight", "row_weight"}
         if form in ("csv", "parquet"):
-            return reader.read(f"data/{part}.{form}", like=like, drop=sorted(drop))
+            return boostrank.read(f"data/{part}.{form}", like=like, drop=sorted(drop))
         if form == "categories":
             frame = rows(part).astype({"kind": "category"})
-            return reader.from_frame(frame, drop=sorted(drop - {"kind"}))
+            return boostrank.RankingDataset.from_frame(frame, drop=sorted(drop - {"kind"}))
         weight = {"weighted": "weight", "rows": "row_weight"}[form]
-        return reader.from_frame(rows(part), weight=weight, drop=sorted(drop - {weight}))
+        return boostrank.RankingDataset.from_frame(rows(part), weight=weight, drop=sorted(drop - {weight}))
 
     def train(self, params: Mapping[str, Any], train_set: Any, rounds: int | None = 5, **options: Any) -> Any:
         """`boostrank.train` of small trees."""

@@ -108,7 +108,7 @@ def models_by_form(folder: Path, rows: int) -> dict[str, str]:
     from pyarrow import parquet
 
     parquet.write_table(pa.table(columns), folder / "rows.parquet")
-    read = boostrank.RankingDataset.read
+    read = boostrank.read
     forms = {
         "arrays": data,
         "text": read(text),
@@ -117,8 +117,8 @@ def models_by_form(folder: Path, rows: int) -> dict[str, str]:
         "gzip": read(packed),
         "csv": read(table, label="label", qid="qid"),
         "parquet": read(folder / "rows.parquet", label="label", qid="qid"),
-        "stream": boostrank.RankingDataset.stream(text, cache=folder / "cache"),
-        "cache": boostrank.RankingDataset.stream(text, cache=folder / "cache"),
+        "stream": boostrank.stream(text, cache=folder / "cache"),
+        "cache": boostrank.stream(text, cache=folder / "cache"),
     }
     trees = {"objective": "sdcg", "num_leaves": 7, "verbosity": -1, "num_threads": 1}
     found = {}

@@ -144,7 +144,7 @@ def test_features_on_disk_give_the_same(
     model: RankingModel, data: RankingDataset, found: Report, tmp_path: Path
 ) -> None:
     write_libsvm(tmp_path / "data.txt", data)
-    stored = RankingDataset.stream(tmp_path / "data.txt", cache=tmp_path / "cache")
+    stored = boostrank.stream(tmp_path / "data.txt", cache=tmp_path / "cache")
     assert stored.on_disk
     told = report(model, stored, "ndcg@10", only=QUICK, threads=1)
     assert found.learning is not None

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import boostrank
 from boostrank import RankingDataset, train
 from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.core.params import Param
@@ -188,7 +189,7 @@ def test_what_cannot_be_searched_is_refused(data: RankingDataset, tmp_path: Path
     text = "".join(f"{i % 3} qid:{i // 10} 1:{i % 7} 2:{i}\n" for i in range(60))
     (tmp_path / "rows.txt").write_text(text)
     with pytest.raises(DataError, match="rows on disk cannot be split into folds: read them into memory"):
-        tune(FIXED, RankingDataset.stream(tmp_path / "rows.txt", cache=False))
+        tune(FIXED, boostrank.stream(tmp_path / "rows.txt", cache=False))
     (tmp_path / "s").write_bytes(b"\x00 no study\n")
     with pytest.raises(InputError, match="not a study"):
         tune(FIXED, data, study=tmp_path / "s", num_boost_round=2)

@@ -140,7 +140,7 @@ class Linear(Backend):
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> LinearData:
         if data.on_disk:
-            raise DataError("a linear model needs rows in memory: use --route memory, or RankingDataset.from_libsvm")
+            raise DataError("a linear model needs rows in memory: use --route memory, or boostrank.read")
         if data.categorical:
             raise DataError(
                 f"feature {data.feature_names[data.categorical[0]]!r} is categorical, which a linear model does not "

@@ -21,7 +21,7 @@ TEXT = "".join(f"{i % 3} qid:{i // 10} 1:{i % 7} 2:{i}.5 3:{i % 5}\n" for i in r
 
 def train(folder: Path) -> None:
     """One round from streamed data."""
-    data = boostrank.RankingDataset.stream(Path("data.txt"), cache=folder, threads=1)
+    data = boostrank.stream(Path("data.txt"), cache=folder, threads=1)
     boostrank.train(PARAMS, data, num_boost_round=1).predict(data, threads=1)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from boostrank.data.dataset import RankingDataset
+import boostrank
 from tests.fuzz.cases import NUMBERS, PromiseBroken, damaged, may_refuse
 
 ROWS = 6
@@ -37,6 +37,6 @@ def check(qid: bool, stream: bool, label: str, **beside: bytes | None) -> None:
             side.write_bytes(body)
     with may_refuse():
         options: dict[str, Any] = {"stream": True, "cache": False} if stream else {}
-        data = RankingDataset.read(path, format="libsvm", threads=1, **options)
+        data = boostrank.read(path, format="libsvm", threads=1, **options)
         if data.n_documents != ROWS or int(data.queries.ptr[-1]) != ROWS:
             raise PromiseBroken(f"{data.n_documents} of {ROWS} documents")

@@ -12,6 +12,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 from hypothesis import strategies as st
 
+import boostrank
 from boostrank.data.dataset import RankingDataset
 from tests.data.conftest import dense
 from tests.fuzz.cases import NUMBERS, WORDS, PromiseBroken, damaged, may_refuse
@@ -60,7 +61,7 @@ def check(ending: str, body: bytes, **made: Any) -> None:
     else:
         path.write_bytes(body)
     with may_refuse():
-        data = RankingDataset.read(path, threads=1)
+        data = boostrank.read(path, threads=1)
         if len(data.labels) != data.n_documents or not np.isfinite(data.labels).all():
             raise PromiseBroken("labels that are no numbers")
         if not made:

@@ -147,7 +147,7 @@ def make_checkpoints(data: Any, valid: Any) -> None:
 
 def make_cache() -> None:
     """Rows and LightGBM's bins, remembered for another run."""
-    streamed = boostrank.RankingDataset.stream("rows.txt", cache="cache")
+    streamed = boostrank.stream("rows.txt", cache="cache")
     boostrank.train({**TREES, "objective": "lambdarank"}, streamed, 1)
 
 
@@ -190,8 +190,8 @@ def make(folder: Path) -> None:
     try:
         write_rows("rows.txt", range(16), 12, seed=1)
         write_rows("new.txt", range(16, 21), 10, seed=2)
-        data = boostrank.RankingDataset.from_libsvm("rows.txt")
-        new = boostrank.RankingDataset.from_libsvm("new.txt", like=data)
+        data = boostrank.read("rows.txt")
+        new = boostrank.read("new.txt", like=data)
         expected: dict[str, Any] = {"models": {}, "checkpoints": CHECKPOINTS}
         for name, train in models(data, new).items():
             train().save(name)
