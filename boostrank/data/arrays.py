@@ -54,8 +54,10 @@ def read_frame(
         usual = chosen.get(role) or plain or usual_column(option, names, taken)
         if usual is None:
             known = " or ".join(chain(*DEFAULTS[option]))
-            words = f"the data frame has no {option} column called {known}; name it with {option}="
-            raise DataError(f"{words}; it has {', '.join(names)}")
+            raise DataError(
+                f"the data frame has no {option} column called {known}; name it with "
+                f"{option}=; it has {', '.join(names)}"
+            )
         chosen[role] = usual
     # Read them, and leave out the index of pandas.
     values = {role: (ids_of if role == "ids" else values_of)(table, column) for role, column in chosen.items()}
@@ -147,8 +149,10 @@ def queries_of_sizes(group: Any, rows: int) -> QueryIndex:
     """Return queries with the given group sizes."""
     sizes = without_mask(group, "group size")
     if np.shape(sizes) == (rows,) and np.any(np.asarray(sizes) != 1):
-        words = f"group has an entry for each of the {rows:,} rows, but must have one size per query"
-        raise DataError(f"{words}; pass the query id of each row as qid")
+        raise DataError(
+            f"group has an entry for each of the {rows:,} rows, but must have one size per "
+            "query; pass the query id of each row as qid"
+        )
     return QueryIndex.from_sizes(sizes)
 
 
@@ -192,8 +196,10 @@ def read_rows(
     if table is None:
         features = owned(as_features(X), X) if copy else as_features(X)
         if features.shape[1] > _MOST_COLUMNS:  # each column gets a name, even without values
-            words = f"features have {features.shape[1]:,} columns, more than the limit of {_MOST_COLUMNS:,}"
-            raise DataError(f"{words}; drop empty columns, or hash the names into fewer columns")
+            raise DataError(
+                f"features have {features.shape[1]:,} columns, more than the limit of "
+                f"{_MOST_COLUMNS:,}; drop empty columns, or hash the names into fewer columns"
+            )
         found = _as_names(names) if names is not None else default_feature_names(features.shape[1])
         categories = {name: Categories() for name in named_columns(categorical_feature, found)}
         for name in categories if len(found) == features.shape[1] else ():
@@ -251,8 +257,10 @@ def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights
     if values.size == len(queries) and values.size != queries.n_documents:
         return values
     if values.size != queries.n_documents:
-        words = f"there are {values.size} {what} for {len(queries)} queries and {queries.n_documents} rows"
-        raise DataError(f"{words}; expected one per query or per row")
+        raise DataError(
+            f"there are {values.size} {what} for {len(queries)} queries and "
+            f"{queries.n_documents} rows; expected one per query or per row"
+        )
     firsts = values[queries.ptr[:-1]]
     uneven = first_true(values != np.repeat(firsts, queries.sizes))
     if uneven is not None:

@@ -114,8 +114,10 @@ class Coding:
         for i, value in enumerate(one.item() if isinstance(one, np.generic) else one for one in values):
             kind = _kind_of(value)
             if kind is None:
-                words = "convert them to text, with cat.rename_categories(str) in pandas"
-                raise DataError(f"categories of column {self.name!r} are of type {type(value).__name__}; {words}")
+                raise DataError(
+                    f"categories of column {self.name!r} are of type {type(value).__name__}; "
+                    "convert them to text, with cat.rename_categories(str) in pandas"
+                )
             if self._kind is not None and kind != self._kind and (self._grows or counts[i]):
                 first = next(iter(self._codes))
                 raise DataError(
@@ -140,9 +142,11 @@ class Coding:
             return
         first, many = max(self._unseen, key=self._unseen.__getitem__), len(self._unseen)
         what = f"{many} categories" if many > 1 else "a category"
-        words = f"{count_of(sum(self._unseen.values()), 'value')} of {what} that {whose} does not contain ({first!r}"
-        words = f"column {self.name!r} has {words}{', ...' * (many > 1)}); they are treated as missing"
-        warn_user(words)
+        warn_user(
+            f"column {self.name!r} has {count_of(sum(self._unseen.values()), 'value')} of "
+            f"{what} that {whose} does not contain ({first!r}{', ...' * (many > 1)}); they are "
+            "treated as missing"
+        )
 
 
 def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, Categories], whose: str) -> None:
@@ -157,8 +161,9 @@ def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, C
             if values is not None:
                 known = f"codes of the {len(values)} categories of {whose} ({_examples(values)}); pass names in a table"
             more, are = (", ...", "are") if wrong.size > 1 else ("", "is")
-            words = f"column {name!r} has {count_of(wrong.size, 'value')} ({wrong[0]:g}{more}) that {are} not {known}"
-            warn_user(words)
+            warn_user(
+                f"column {name!r} has {count_of(wrong.size, 'value')} ({wrong[0]:g}{more}) that {are} not {known}"
+            )
 
 
 def coding_of(name: str, old: Categories | None, new: Categories | None, whose: str) -> Coding | None:
@@ -208,5 +213,7 @@ def is_coarse(values: npt.NDArray[Any]) -> bool:
 
 def coarse_words(names: Iterable[str]) -> str:
     """Return the warning about columns with integers that are rounded in float32."""
-    words = "(drop the column if it is an id; subtract an offset if it is a time)"
-    return f"{_examples(list(names))}: integers above {EXACT:,} are rounded to float32 {words}"
+    return (
+        f"{_examples(list(names))}: integers above {EXACT:,} are rounded to float32 (drop the "
+        "column if it is an id; subtract an offset if it is a time)"
+    )

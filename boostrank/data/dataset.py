@@ -89,8 +89,10 @@ class RankingDataset:
         if labels.shape != (rows,):
             raise DataError(f"there are {rows} rows of features but labels of shape {labels.shape}")
         if self.queries.n_documents != rows:
-            words = f"queries cover {self.queries.n_documents} rows but there are {rows}"
-            raise DataError(f"{words}; group sizes must add up to the number of rows")
+            raise DataError(
+                f"queries cover {self.queries.n_documents} rows but there are {rows}; group "
+                "sizes must add up to the number of rows"
+            )
         if self.document_names is not None:
             object.__setattr__(self, "document_names", np.asarray(self.document_names, object))
             if self.document_names.shape != (rows,):
@@ -198,8 +200,9 @@ class RankingDataset:
             queries = with_weights(queries, in_order(weight, "weights"))
         if document_weight is not None:
             if queries.document_weights is not None:
-                words = "weight differs within a query, so it weights documents like document_weight; pass one of them"
-                raise DataError(words)
+                raise DataError(
+                    "weight differs within a query, so it weights documents like document_weight; pass one of them"
+                )
             queries = replace(queries, document_weights=in_order(document_weight, "document weights"))
         if k is not None:
             cutoffs: Any = query_values(in_order(k, "cut-offs"), queries, "cut-offs")

@@ -91,16 +91,17 @@ def without_index(frame: Any, kept: Collection[str] = (), *, warns: bool = True)
     index = [name for name in index_columns(names, metadata) if name not in kept]
     if index and warns:
         are = "is" if len(index) == 1 else "are"
-        words = f"{', '.join(map(repr, index))} {are} left out as the index of a pandas frame"
-        warn_user(f"{words}; drop such columns to silence this warning")
+        warn_user(
+            f"{', '.join(map(repr, index))} {are} left out as the index of a pandas frame; "
+            "drop such columns to silence this warning"
+        )
     return frame[:, [i for i, name in enumerate(names) if name not in index]] if index else frame
 
 
 def cut(table: Any, qid: str, parts: int) -> list[Any]:
     """Divide a table into parts that consist of whole queries and have similar numbers of rows."""
     if isinstance(nw.from_native(table, pass_through=True, allow_series=True), nw.LazyFrame):
-        words = "collect it, or pass workers of its own cluster"
-        raise DataError(f"the table ({type(table).__name__}) is lazy: {words}")
+        raise DataError(f"the table ({type(table).__name__}) is lazy: collect it, or pass workers of its own cluster")
     frame = as_frame(table)
     if frame is None:
         raise DataError(f"data must be files or a table, not {type(table).__name__}")
@@ -147,8 +148,9 @@ def read_table(
                 continue
             if isinstance(kind, (nw.String, *_OF_CATEGORIES)):
                 what = "categories" if isinstance(kind, _OF_CATEGORIES) else "text"
-                what = f"{what} ({series.drop_nulls().to_list()[0]!r}, ...)"
-                raise DataError(_not_a_number(name, what, coding, trained))
+                raise DataError(
+                    _not_a_number(name, f"{what} ({series.drop_nulls().to_list()[0]!r}, ...)", coding, trained)
+                )
             numbers = _numbers(series, kind, name, trained)
             target[:, i] = as_float32(numbers, f"column {name!r}")
             if kind.is_integer() and is_coarse(numbers):
@@ -168,8 +170,7 @@ def read_like(table: Any, names: Sequence[str], known: Mapping[str, Categories])
     """Return the features of training data, float32[n, d], and warn about other columns."""
     others = sorted(set(names_of(table)) - set(names))
     if others:
-        words = f"columns that the training data lacks are ignored: {', '.join(others[:9])}"
-        warn_user(words)
+        warn_user(f"columns that the training data lacks are ignored: {', '.join(others[:9])}")
     return read_table(table, names, known=known)[0]
 
 
@@ -206,8 +207,10 @@ def _coding_of(
 def _numbers(series: Any, kind: Any, name: str, whose: str | None) -> npt.NDArray[Any]:
     """Return the numbers in a column, with NaN for missing values."""
     if isinstance(kind, _OF_TIME):
-        words = f"times ({kind}); convert them to numbers, such as days since a date, or drop the column"
-        raise DataError(f"column {name!r} contains {words}")
+        raise DataError(
+            f"column {name!r} contains times ({kind}); convert them to numbers, such as days "
+            "since a date, or drop the column"
+        )
     _check_one_value(series, kind)
     if kind.is_float() or (kind.is_integer() and not isinstance(kind, (nw.Int128, nw.UInt128))):
         values = series.to_numpy()  # old versions return objects if values are missing
@@ -235,8 +238,7 @@ def _numbers_of_objects(values: npt.NDArray[Any], name: str, whose: str | None) 
             if value is not None:
                 numbers[row] = float(value)
         except (TypeError, ValueError, OverflowError):
-            what = f"{repr(value)[:40]} ({type(value).__name__})"
-            raise DataError(_not_a_number(name, what, None, whose)) from None
+            raise DataError(_not_a_number(name, f"{repr(value)[:40]} ({type(value).__name__})", None, whose)) from None
     return numbers
 
 
@@ -264,8 +266,10 @@ def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
     if not isinstance(kind, (nw.String, *_OF_CATEGORIES)):
         odd = next((one for one in values if isinstance(one, Iterable) and not isinstance(one, str | bytes)), None)
         if odd is not None:
-            words = f"contains values of type {type(odd).__name__}, which cannot be categories"
-            raise DataError(f"column {series.name!r} {words}; convert them to text, or drop the column")
+            raise DataError(
+                f"column {series.name!r} contains values of type {type(odd).__name__}, which "
+                "cannot be categories; convert them to text, or drop the column"
+            )
     codes = [-1 if one is None or one != one else seen.setdefault(one, len(seen)) for one in values]
     return np.array(codes, np.int64), list(seen)
 

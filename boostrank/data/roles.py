@@ -34,8 +34,10 @@ def usual_column(
     free = [name for name in names if name not in taken]
     columns = next(filter(None, ([name for name in free if is_among(name, tier)] for tier in defaults[role])), [])
     if len(columns) > 1 and role != "id":
-        words = f"the columns {' and '.join(map(repr, columns))} are candidates"
-        raise DataError(f"{words}; choose one with --{role}, or drop the other")
+        raise DataError(
+            f"the columns {' and '.join(map(repr, columns))} are candidates; choose one with "
+            f"--{role}, or drop the other"
+        )
     return columns[0] if columns else None
 
 
@@ -43,8 +45,7 @@ def say_query_columns(features: Sequence[str]) -> None:
     """Warn about features whose names are usual for query ids."""
     for name in features:
         if is_among(name, chain(*DEFAULTS["qid"])):
-            words = f"{name!r} is used as a feature; drop the column if it contains query ids"
-            warn_user(words)
+            warn_user(f"{name!r} is used as a feature; drop the column if it contains query ids")
 
 
 def is_among(name: str, usual: Iterable[str]) -> bool:

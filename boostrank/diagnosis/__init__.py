@@ -3,7 +3,8 @@
 The linter continues after errors. It reads the text once, as a stream, with the reader that training uses.
 """
 
-from boostrank.diagnosis.checks import Finding, Findings, Severity, examine
+from boostrank.diagnosis.checks import examine
 from boostrank.diagnosis.profile import Profile, look_at
+from boostrank.diagnosis.rules import Finding, Findings, Severity
 
 __all__ = ["Finding", "Findings", "Profile", "Severity", "examine", "look_at"]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike, fspath
+from typing import Any
 
 import numpy as np
 
@@ -19,28 +20,13 @@ from boostrank.core.errors import DataError, DataWarning, FileFormatError, Input
 from boostrank.core.queries import QueryIndex
 from boostrank.core.text import count_of
 from boostrank.core.types import Int64Array
-from boostrank.diagnosis.checks import ERROR, NOTE, WARNING, Finding, Findings, Severity, percent, share_of
 from boostrank.diagnosis.profile import Profile
-
-OF_LABELS = frozenset(
-    {
-        "contradicting-duplicates",
-        "dead-queries",
-        "label-copy",
-        "no-label-zero",
-        "nothing-to-learn",
-        "refused-labels",
-        "steep-gains",
-    }
-)
-"""Names of `boostrank.diagnosis` findings about labels, which training on clicks ignores."""
+from boostrank.diagnosis.rules import OF_LABELS, Finding, Findings, find, percent, share_of, weigh
 
 FEW_LISTS = 5  # times that the median query's list was shown: with 2, debiasing ranked worse than click counts
-_MANY = 0.2  # share of queries from which a note becomes a warning
 _RATES = 10  # positions whose click rates are listed
 _ENOUGH = 20  # impressions
 _ERRORS = 3.0  # standard errors between click rates
-_VARY = "log lists that vary a little"
 
 
 def with_clicks(
@@ -49,22 +35,21 @@ def with_clicks(
     """Replace findings about labels by findings about clicks."""
     # A document that was shown at several positions has several rows, which are not duplicates.
     left_out = OF_LABELS | ({"duplicates"} if columns is not None and columns.document else set())
-    found = [finding for finding in findings if finding.check not in left_out]
+    kept = [finding for finding in findings if finding.check not in left_out]
     for path, profile in sets:
         try:
             log = path if columns is not None else log_of(path)
         except InputError as error:
-            fix = "create it from sessions with boostrank data count-clicks"
-            found.append(Finding("no-click-log", ERROR, path, 0, 0, 1, str(error), "train refuses it", fix))
+            kept.append(find("no-click-log", (path, 0, 0), 1, str(error)))
             continue
         if not profile.n_queries:  # already reported as an error
             continue
         qid = np.array([profile.qid(q) for q in range(profile.n_queries)], object)
         unread = ("unreadable-file", "unreadable-row", "missing-token")
-        whole = not any(one.file == path and one.check in unread for one in findings)
+        counted = not any(finding.file == path and finding.check in unread for finding in findings)
         queries = QueryIndex(np.append(profile.starts, profile.labels.size), qid)
-        found += look_at_clicks(log, queries, counted=whole, columns=columns)
-    return Findings(found)
+        kept += look_at_clicks(log, queries, counted=counted, columns=columns)
+    return Findings(kept)
 
 
 def look_at_clicks(
@@ -81,11 +66,11 @@ def look_at_clicks(
             log = read_clicks(path, count if counted else MAX_ROWS)
             clicks = _Clicks(file, queries, replace(log.where(log.rows < count), n_documents=count))
         else:
-            clicks = _of_table(file, queries, columns)
-    except (FileFormatError, OSError) as error:
-        reason, line = (error.reason, error.line) if isinstance(error, FileFormatError) else (str(error.strerror), 0)
-        cost = "training on clicks refuses it"
-        return Findings([Finding("unreadable-clicks", ERROR, file, line, 0, 1, reason, cost)])
+            clicks = _read_columns(file, queries, columns)
+    except FileFormatError as error:
+        return Findings([find("unreadable-clicks", (file, error.line, 0), 1, error.reason)])
+    except OSError as error:
+        return Findings([find("unreadable-clicks", (file, 0, 0), 1, str(error.strerror))])
     return Findings(finding for check in CHECKS for finding in check(clicks))
 
 
@@ -126,15 +111,16 @@ class _Clicks:
         np.maximum.at(most, self.by_position[0], self.by_position[2])
         return most
 
-    def found(self, check: str, severity: Severity, count: int, message: str, cost: str, fix: str) -> Finding:
-        return Finding(check, severity, self.file, 0, 0, count, message, cost, fix)
+    def find(self, check: str, count: int, message: str, **changes: Any) -> Finding:
+        """Return a finding about the whole log; see `rules.find`."""
+        return find(check, (self.file, 0, 0), count, message, **changes)
 
 
-def _of_table(file: str, queries: QueryIndex, columns: ClickColumns) -> _Clicks:
+def _read_columns(file: str, queries: QueryIndex, columns: ClickColumns) -> _Clicks:
     clicks, query = ClickRows.read(file, columns), queries.of_rows()
     if clicks.positions.size != query.size:
-        words = f"there are {clicks.positions.size:,} rows of clicks, but {query.size:,} rows of data"
-        raise FileFormatError(words, file=file)
+        message = f"there are {clicks.positions.size:,} rows of clicks, but {query.size:,} rows of data"
+        raise FileFormatError(message, file=file)
     log, first = clicks.log(query)
     documents = replace(QueryIndex.from_sizes(np.bincount(query[first])), qid=queries.qid)
     return _Clicks(file, documents, log)
@@ -142,17 +128,13 @@ def _of_table(file: str, queries: QueryIndex, columns: ClickColumns) -> _Clicks:
 
 def nothing_clicked(clicks: _Clicks) -> Iterator[Finding]:
     """Find logs without clicks, or without unclicked impressions."""
-    log = clicks.log
-    shown, clicked = int(log.impressions.sum()), int(log.clicks.sum())
+    impressions, clicked = int(clicks.log.impressions.sum()), int(clicks.log.clicks.sum())
     if not clicked:
-        message = "no impression was clicked" if shown else "there is no entry"
-        fix = "check the contents of the columns `impressions` and `clicks`"
-        yield clicks.found("no-clicks", ERROR, shown, message, "there is nothing to learn", fix)
-    elif shown >= _ENOUGH and clicked == shown:
+        message = "no impression was clicked" if impressions else "there is no entry"
+        yield clicks.find("no-clicks", impressions, message)
+    elif impressions >= _ENOUGH and clicked == impressions:
         message = "every impression was clicked: were impressions without a click left out?"
-        cost = "relevant documents cannot be distinguished from those shown often"
-        fix = "log every impression, clicked or not"
-        yield clicks.found("only-clicked-impressions", WARNING, clicked, message, cost, fix)
+        yield clicks.find("only-clicked-impressions", clicked, message)
 
 
 def moves(clicks: _Clicks) -> Iterator[Finding]:
@@ -164,29 +146,22 @@ def moves(clicks: _Clicks) -> Iterator[Finding]:
         what = "no clicked document was shown both at position 1 and elsewhere, and no chain of documents joins them"
         if log.positions.min() > 1:
             what = f"position {log.positions.min()} is the first with impressions: do positions count from 1?"
-        yield clicks.found(
-            "nothing-moved",
-            ERROR,
-            log.depth,
-            f"{what}; {percent(moved_share(log), 1)} of the clicked documents moved at all",
-            "propensities cannot be estimated: training needs --propensities, comparisons by clicks are no better than "
-            "chance, and bots cannot be distinguished from good documents",
-            f"{_VARY}, or pass a file of propensities",
-        )
+        share = percent(moved_share(log), 1)
+        yield clicks.find("nothing-moved", log.depth, f"{what}; {share} of the clicked documents moved at all")
         return
     assert curve.errors is not None
-    shown = np.bincount(log.positions - 1, log.impressions)
-    still, vague = np.flatnonzero((shown > 0) & np.isnan(curve.examination)), np.flatnonzero(curve.errors > NONSENSE)
+    impressions = np.bincount(log.positions - 1, log.impressions)
+    still = np.flatnonzero((impressions > 0) & np.isnan(curve.examination))
+    vague = np.flatnonzero(curve.errors > NONSENSE)
     if still.size:
         message = f"no clicked document moved between {_from(still)} and those above"
-        lost = int(shown[still].sum())
-        cost = f"they have no propensity: {lost:,} impressions ({percent(lost, shown.sum())}) are ignored"
-        yield clicks.found("unmoved-positions", WARNING, still.size, message, cost, f"{_VARY} there, too")
+        lost = int(impressions[still].sum())
+        share = percent(lost, impressions.sum())
+        cost = f"they have no propensity: {lost:,} impressions ({share}) are ignored"
+        yield clicks.find("unmoved-positions", still.size, message, cost=cost)
     if vague.size:
         message = f"the propensities of {_from(vague)} are accurate to a factor of 2.7 at best"
-        cost = "clicks there are divided by a number that is mostly noise"
-        fix = "collect more clicks on documents that move"
-        yield clicks.found("vague-positions", WARNING, vague.size, message, cost, fix)
+        yield clicks.find("vague-positions", vague.size, message)
 
 
 def _from(positions: Int64Array) -> str:
@@ -196,82 +171,71 @@ def _from(positions: Int64Array) -> str:
 def few_lists(clicks: _Clicks) -> Iterator[Finding]:
     """Find logs whose queries have few impressions."""
     lists = clicks.lists[clicks.lists > 0]
-    middle, once = float(np.median(lists)) if lists.size else FEW_LISTS, int((lists == 1).sum())
+    middle = float(np.median(lists)) if lists.size else FEW_LISTS
     if middle < FEW_LISTS:
         message = f"the list of the median query was shown {middle:g} times"
-        cost = "a gain beyond chance is unlikely: with 2 lists per query, click counts ranked better than clicks over "
-        cost += "exposure"
         fix = f"log at least {FEW_LISTS * 2} lists per query, and rely on the gate that train prints"
-        yield clicks.found("few-impressions", WARNING, int(lists.sum()), message, cost, fix)
-    if once:
+        yield clicks.find("few-impressions", int(lists.sum()), message, fix=fix)
+    if once := int((lists == 1).sum()):
         message = f"{once:,} of {lists.size:,} queries that were shown ({percent(once, lists.size)}) were shown once"
-        cost = "none of their documents moved: they carry no information about positions, and little about documents"
-        severity = WARNING if once > _MANY * lists.size else NOTE
-        yield clicks.found("single-impression-queries", severity, once, message, cost, "log for longer")
+        yield clicks.find("single-impression-queries", once, message, severity=weigh(once, lists.size))
 
 
 def never_shown(clicks: _Clicks) -> Iterator[Finding]:
     """Find documents and queries that were never shown."""
     log, count = clicks.log, clicks.queries.n_documents
-    hidden = count - int(log.shown.sum())
+    hidden, unseen = count - int(log.shown.sum()), int((clicks.lists == 0).sum())
     if hidden and log.rows.size:
-        unseen = int((clicks.lists == 0).sum())
         message = f"{share_of(hidden, count, 'documents')} were never shown"
-        message += f", including {count_of(unseen, 'whole query', 'whole queries')}" if unseen else ""
-        cost = "training excludes them, and comparisons treat them as not clicked"
-        fix = "if this is unexpected, check that the log was counted over these data, in this row order"
-        yield clicks.found("never-shown", NOTE, hidden, message, cost, fix)
+        if unseen:
+            message += f", including {count_of(unseen, 'whole query', 'whole queries')}"
+        yield clicks.find("never-shown", hidden, message)
 
 
 def short_lists(clicks: _Clicks) -> Iterator[Finding]:
     """Find lists with fewer impressions at a position than further down, which means that impressions are missing."""
-    query, position, shown = clicks.by_position
+    query, position, impressions = clicks.by_position
     if not query.size:
         return
     # Reverse running maximum of impressions within each query. Numbers are replaced by their ranks to avoid overflow.
-    levels, level = np.unique(shown, return_inverse=True)
+    levels, level = np.unique(impressions, return_inverse=True)
     backwards = (query.max() - query)[::-1] * levels.size + level[::-1]
     most = levels[np.maximum.accumulate(backwards)[::-1] % levels.size]
     above = np.concatenate([[0], position[:-1]])
     above[1:][query[1:] != query[:-1]] = 0
     skipped = position - above - 1  # positions without impressions
-    missing = (most - shown) + skipped * most
+    missing = (most - impressions) + skipped * most
     short, count = np.unique(query[missing > 0]).size, np.unique(query).size
     if short:
         i = int(np.flatnonzero(missing > 0)[0])
-        p, own = (int(above[i]) + 1, 0) if skipped[i] else (int(position[i]), int(shown[i]))
-        deeper = position[i:][(query[i:] == query[i]) & (shown[i:] == most[i]) & (position[i:] > p)][0]
-        yield clicks.found(
-            "short-impressions",
-            WARNING if short > _MANY * count else NOTE,
-            short,
+        if skipped[i]:
+            p, fewer = int(above[i]) + 1, 0
+        else:
+            p, fewer = int(position[i]), int(impressions[i])
+        deeper = position[i:][(query[i:] == query[i]) & (impressions[i:] == most[i]) & (position[i:] > p)][0]
+        message = (
             f"in {short:,} of {count:,} queries a position has fewer impressions than one further down, "
-            f"{missing.sum():,} are missing in all: qid {clicks.queries.qid[query[i]]} has {own:,} at position {p} and "
-            f"{most[i]:,} at position {deeper}",
-            "unlogged impressions make exposure too small, and gains too large",
-            "log every position of a list down to the last one shown; ignore this if those documents are not in the "
-            "data",
+            f"{missing.sum():,} are missing in all: qid {clicks.queries.qid[query[i]]} has {fewer:,} at position {p} "
+            f"and {most[i]:,} at position {deeper}"
         )
+        yield clicks.find("short-impressions", short, message, severity=weigh(short, count))
 
 
 def click_rates(clicks: _Clicks) -> Iterator[Finding]:
     """Find positions that are clicked more often than the first."""
-    log = clicks.log
-    shown, clicked = (np.bincount(log.positions - 1, counts) for counts in (log.impressions, log.clicks))
+    places = clicks.log.positions - 1
+    impressions, clicked = np.bincount(places, clicks.log.impressions), np.bincount(places, clicks.log.clicks)
     if not clicked.any():
         return
-    rates = np.divide(clicked, shown, out=np.full(shown.size, np.nan), where=shown > 0)
-    error = np.sqrt(np.maximum(rates * (1.0 - rates), 1e-12) / np.maximum(shown, 1.0))
+    rates = np.divide(clicked, impressions, out=np.full(impressions.size, np.nan), where=impressions > 0)
+    error = np.sqrt(np.maximum(rates * (1.0 - rates), 1e-12) / np.maximum(impressions, 1.0))
     higher = np.flatnonzero(rates - rates[0] > _ERRORS * np.hypot(error, error[0]))
     if higher.size:
         listed = ", ".join("-" if np.isnan(rate) else f"{rate:.3f}" for rate in rates[:_RATES])
-        listed += ", ..." if rates.size > _RATES else ""
+        listed += ", ..." * (rates.size > _RATES)
         p = int(higher[np.argmax(rates[higher])]) + 1
         message = f"clicks per impression at positions 1, 2, ...: {listed}: position {p} is clicked more often than "
-        message += "position 1"
-        cost = "positions may differ from those that users saw"
-        fix = "check that position 1 is the top of the list"
-        yield clicks.found("rising-click-rates", WARNING, higher.size, message, cost, fix)
+        yield clicks.find("rising-click-rates", higher.size, message + "position 1")
 
 
 CHECKS = (nothing_clicked, moves, few_lists, never_shown, short_lists, click_rates)

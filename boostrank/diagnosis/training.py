@@ -10,8 +10,9 @@ from typing import Any
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import FileFormatError, InputError
 from boostrank.data.dataset import RankingDataset
-from boostrank.diagnosis.checks import Finding, Findings, Severity, examine
+from boostrank.diagnosis.checks import examine
 from boostrank.diagnosis.profile import Profile, look_at
+from boostrank.diagnosis.rules import Findings, Severity, find
 from boostrank.files.assemble import read_files
 from boostrank.files.source import expand
 from boostrank.files.tables import is_buffer
@@ -49,42 +50,43 @@ def doctor(
         ParameterError: if options are out of range or contradict each other.
     """
     sets = [("train", files)]
-    for role, later in (("valid", valid), ("test", test)):
-        sets += [(role, one) for one in (later if isinstance(later, list | tuple) else [later])]
+    for role, more in (("valid", valid), ("test", test)):
+        sets += [(role, source) for source in (more if isinstance(more, list | tuple) else [more])]
     profiles: list[Profile] = []
-    for role, one in sets:
+    for role, source in sets:
         like = profiles[0] if profiles else None
-        profiles.append(look_at(one, role=role, like=like, gain=gain, threads=threads, **options))
+        profiles.append(look_at(source, role=role, like=like, gain=gain, threads=threads, **options))
     return with_refusal(examine(profiles), profiles)
 
 
 def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
     """Add the error that training would raise for the data, if there is one and no finding is an error yet."""
-    used = [one for one in profiles if one.role != "test"]
-    cells = sum(one.n_rows * (one.top.top_id + 1) for one in used if one.parts)
-    again = all(
-        isinstance(one, RankingDataset)
-        or is_buffer(one)
-        or (isinstance(one, str | os.PathLike) and os.path.isfile(one))
-        for p in used
-        for one in expand(p.files)
-    )
-    if not again or cells > MOST_CELLS or any(finding.severity is Severity.ERROR for finding in findings):
+    used = [profile for profile in profiles if profile.role != "test"]
+    cells = sum(profile.n_rows * (profile.top.top_id + 1) for profile in used if profile.parts)
+    readable = all(_is_readable(source) for profile in used for source in expand(profile.files))
+    if not readable or cells > MOST_CELLS or any(finding.severity is Severity.ERROR for finding in findings):
         return findings
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             train_set = _read(used[0])
-            valid = [(f"valid_{i}", _read(p, like=train_set)) for i, p in enumerate(used[1:])]
+            valid = [(f"valid_{i}", _read(profile, like=train_set)) for i, profile in enumerate(used[1:])]
             options = TrainOptions(quality=GOOD, gain=used[0].gain, params={"verbosity": -1})
             check(resolve(options, train_set, valid).with_options(start="none"))
+    except FileFormatError as error:
+        place, reason = (error.file, error.line, error.column), error.reason
     except InputError as error:
-        file, line, column, words = used[0].parts[0].name, 0, 0, str(error)
-        if isinstance(error, FileFormatError):
-            file, line, column, words = error.file, error.line, error.column, error.reason
-        refusal = Finding("refused-data", Severity.ERROR, file, line, column, 1, words, "train refuses the data", "")
-        return Findings([refusal, *findings])
-    return findings
+        place, reason = (used[0].parts[0].name, 0, 0), str(error)
+    else:
+        return findings
+    return Findings([find("refused-data", place, 1, reason), *findings])
+
+
+def _is_readable(source: Any) -> bool:
+    """Return whether a source can be read a second time."""
+    if isinstance(source, str | os.PathLike):
+        return os.path.isfile(source)
+    return isinstance(source, RankingDataset) or is_buffer(source)
 
 
 def _read(profile: Profile, **more: Any) -> RankingDataset:

@@ -146,8 +146,11 @@ class Totals:
     def from_one_words(self) -> str:
         """Return the warning about the files in `from_one`."""
         part = self.from_one[0]
-        words = f"no row of {part.name} has feature 0, which other files have, but a row has feature {part.top_id}"
-        return f"{words}, one past their last: do some files number features from 0 and others from 1?"
+        return (
+            f"no row of {part.name} has feature 0, which other files have, but a row has "
+            f"feature {part.top_id}, one past their last: do some files number features from 0 "
+            "and others from 1?"
+        )
 
     def place(self, line: int) -> tuple[str, int]:
         """Return the file, and the line in it, of a line counted over all files. Line 0 means the whole data set."""
@@ -188,8 +191,11 @@ class Totals:
         if len(self.parts) > 1 and self.parts[-1].rows == self.n_rows:
             self.warn(NO_ROWS, self.parts[-1].name)
         if bad > share * (self.n_rows + bad):
-            words = f"{bad:,} of {self.n_rows + bad:,} rows cannot be read, more than --max-bad-share "
-            raise FileFormatError(f"{words}{share:g}; the first: {self.first_bad}", file=self.name)
+            raise FileFormatError(
+                f"{bad:,} of {self.n_rows + bad:,} rows cannot be read, more than "
+                f"--max-bad-share {share:g}; the first: {self.first_bad}",
+                file=self.name,
+            )
         if self.n_rows == 0:
             raise FileFormatError(NO_ROWS, file=self.name)
         if bad:
@@ -293,8 +299,10 @@ class Assembler(Totals):
         about: PlacesRecord = {"files": files, "header_lines": source.header_lines, "by_row": source.by_row}
         queries = replace(queries, places=RowPlaces(about, rows, lines, order))
         if self.store is not None and order is not None:
-            words = f"{self.name}: some queries have scattered rows, and rows on disk cannot be regrouped"
-            raise DataError(f"{words}: read the data into memory, or sort them first (boostrank data sort)")
+            raise DataError(
+                f"{self.name}: some queries have scattered rows, and rows on disk cannot be "
+                "regrouped: read the data into memory, or sort them first (boostrank data sort)"
+            )
         # Concatenate labels, names and columns of the blocks, then the features.
         blocks = [block for block in self.blocks if block is not None]
         labels = np.concatenate([block.labels for block in blocks])
@@ -383,8 +391,11 @@ class Assembler(Totals):
             weights.append(side_files.read_weights(part.weights_file, len(rows)))
             counts = len(rows), queries.stop - queries.start
             if len(parts) > 1 and self.n_queries and weights[-1].size not in counts:
-                words = f"{weights[-1].size:,} weights for {counts[1]:,} queries and {counts[0]:,} rows"
-                raise FileFormatError(f"{words}; expected one per query or per row", file=part.weights_file)
+                raise FileFormatError(
+                    f"{weights[-1].size:,} weights for {counts[1]:,} queries and {counts[0]:,} "
+                    "rows; expected one per query or per row",
+                    file=part.weights_file,
+                )
         return file, np.concatenate(weights)
 
     def _queries(self) -> tuple[QueryIndex, Int64Array | None]:
@@ -410,8 +421,11 @@ class Assembler(Totals):
             ids, sizes = ids[kept], np.bincount(begins, weights=sizes)[kept].astype(np.int64)
         shared = self.reading.training_qids.intersection(ids.tolist())
         if shared:
-            words = f"{len(shared):,} of {len(ids):,} query ids also occur in the training data (such as "
-            self.warn_or_refuse(f"{words}{min(shared, key=str)}), which is a leak unless ids restart in each file")
+            self.warn_or_refuse(
+                f"{len(shared):,} of {len(ids):,} query ids also occur in the training data "
+                f"(such as {min(shared, key=str)}), which is a leak unless ids restart in each "
+                "file"
+            )
         return QueryIndex(np.cumsum([0, *sizes], dtype=np.int64), ids), order
 
 

@@ -56,8 +56,9 @@ def zstd_module() -> Any:
     for name in ("compression.zstd", "backports.zstd"):
         with contextlib.suppress(ImportError):
             return import_module(name)
-    words = "zstd needs a library: pip install 'boostrank[zst]', or use a pipe, `zstd -dc FILE | boostrank ... -`"
-    raise MissingDependency(words)
+    raise MissingDependency(
+        "zstd needs a library: pip install 'boostrank[zst]', or use a pipe, `zstd -dc FILE | boostrank ... -`"
+    )
 
 
 # Magic numbers -> name, and function that returns a decompressor of one member.
@@ -147,8 +148,7 @@ Load = Callable[[bytearray | None], Text]
 
 def _too_long(lines: int, _: Any = None) -> Any:
     """Refuse a line that is too long, given the number of lines before it in its chunk."""
-    words = f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?"
-    raise UnreadableLine(Fault(lines + 1, words))
+    raise UnreadableLine(Fault(lines + 1, f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?"))
 
 
 class TextFile(File):

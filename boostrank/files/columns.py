@@ -175,8 +175,9 @@ def _chosen(
         known = {name for name, categories in options.known.items() if categories.values is not None}
         with_values = {places[column] for name, column in zip(names, order, strict=True) if name in known}
         if odd := coded - with_values:
-            words = "contains categories, but the model or its training data has numbers"
-            raise DataError(f"column {header[min(odd)]!r} {words}")
+            raise DataError(
+                f"column {header[min(odd)]!r} contains categories, but the model or its training data has numbers"
+            )
         coded = with_values
     taken |= {"how": how, "warnings": tuple(warnings), "others": tuple(places[name] for name in others)}
     return Columns(tuple(header), names, tuple(places[name] for name in order), coded=frozenset(coded), **taken)
@@ -248,10 +249,15 @@ def _features(rest: Sequence[str], options: Reading) -> tuple[tuple[str, ...], S
         return wanted, wanted, None
     if all(map(NUMBERED.fullmatch, wanted)):
         if len(rest) != space.n_features:
-            words = f"has {len(rest)} feature columns, but the model or its training data has {space.n_features}"
-            raise DataError(f"the table {words}: {quoted(rest, 12)}")
-        words = f"the training data has no feature names: columns are matched by position, starting with {rest[0]!r}"
-        return wanted, rest, words
+            raise DataError(
+                f"the table has {len(rest)} feature columns, but the model or its training "
+                f"data has {space.n_features}: {quoted(rest, 12)}"
+            )
+        return (
+            wanted,
+            rest,
+            (f"the training data has no feature names: columns are matched by position, starting with {rest[0]!r}"),
+        )
     drop = f": --drop {typed_names(*more[:5])}{',...' if len(more) > 5 else ''} drops them"
     mend = ": rename the columns that had another name in training" if missing else drop
     raise DataError(misfit(missing, more, mend))

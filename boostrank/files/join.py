@@ -160,8 +160,10 @@ def _check_names(parts: Sequence[DocumentRows]) -> None:
                 raise DataError(f"{place_of([rows], row)}: names cannot contain control characters or lone surrogates")
         for name in rows.table.column_names:
             if _UNFIT.search(name):
-                words = f"the feature name {name!r} contains control characters or lone surrogates; rename it"
-                raise FileFormatError(words, file=rows.file)
+                raise FileFormatError(
+                    f"the feature name {name!r} contains control characters or lone surrogates; rename it",
+                    file=rows.file,
+                )
 
 
 def _numbered(parts: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
@@ -192,8 +194,9 @@ def _judgements(path: str, roles: Mapping[str, str], missing_tokens: Sequence[st
     rows.problems["negative"] = len(rows.negative), place_of([rows], *rows.negative[:1])
     grades[rows.negative] = 0.0
     for row in np.flatnonzero(np.abs(grades) > _LARGEST)[:1].tolist():
-        words = f"the grade {grades[row]:g} is beyond 2^31; use numbers such as 0 to 4"
-        raise DataError(f"{place_of([rows], row)}: {words}")
+        raise DataError(
+            f"{place_of([rows], row)}: the grade {grades[row]:g} is beyond 2^31; use numbers such as 0 to 4"
+        )
     rated = ~np.isnan(grades)
     rows.problems["unrated"] = int((~rated).sum()), place_of([rows], *np.flatnonzero(~rated)[:1])
     rows.take(np.flatnonzero(rated).tolist())
@@ -266,8 +269,11 @@ def _features(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
         except DataError as error:
             raise FileFormatError(str(error), file=path, line=number) from None
         except (LookupError, TypeError, AttributeError, ValueError):
-            words = "the line does not log features: expected a response or hit of Solr or Elasticsearch, or a row"
-            raise FileFormatError(words, file=path, line=number) from None
+            raise FileFormatError(
+                "the line does not log features: expected a response or hit of Solr or Elasticsearch, or a row",
+                file=path,
+                line=number,
+            ) from None
     if not columns:
         raise FileFormatError("the file has no features", file=path)
     for column in columns.values():
@@ -287,8 +293,9 @@ def _number(value: Any, what: str) -> float:
     except OverflowError:  # a long integer
         number = np.inf
     if abs(number) > _FLOAT32:
-        words = f"{what} is infinite or does not fit in float32; rescale the feature, or log null where it is missing"
-        raise DataError(words)
+        raise DataError(
+            f"{what} is infinite or does not fit in float32; rescale the feature, or log null where it is missing"
+        )
     return number
 
 

@@ -163,8 +163,10 @@ def values_by_query(source: Any, *, run: bool = False) -> Values:
     for row in missing.tolist():
         del values[rows.qids[row]][rows.names[row]]
     if missing.size:
-        words = f"{count_of(missing.size, 'document')} without a {rows.what} left out"
-        warn_user(f"{words}; first: {place_of([rows], int(missing[0]))}")
+        warn_user(
+            f"{count_of(missing.size, 'document')} without a {rows.what} left out; first: "
+            f"{place_of([rows], int(missing[0]))}"
+        )
     return values
 
 
@@ -244,14 +246,20 @@ def _add_list(rows: DocumentRows) -> None:
             cells = _cells(line)
             width = width or len(cells)
             if len(cells) != width or width not in forms:
-                words = f"{shown(line)} must be {_WORDS[rows.what]}, or a table that names its columns"
-                raise FileFormatError(words, file=rows.file, line=number)
+                raise FileFormatError(
+                    f"{shown(line)} must be {_WORDS[rows.what]}, or a table that names its columns",
+                    file=rows.file,
+                    line=number,
+                )
             qid, name, word = forms[width](cells)
         rows.add_value(qid, name, word, number, missing=False)
         if rows.what == "score" and width == _OF_RANKS:
             if not rows.values[-1] >= 0.0 or rows.values[-1] % 1.0:
-                words = f"the rank {word!r} is not a whole number; a run with scores has the form {_WORDS['score']}"
-                raise FileFormatError(words, file=rows.file, line=number)
+                raise FileFormatError(
+                    f"the rank {word!r} is not a whole number; a run with scores has the form {_WORDS['score']}",
+                    file=rows.file,
+                    line=number,
+                )
             rows.values[-1] *= -1.0
         elif width and -_LARGEST <= rows.values[-1] < 0.0:
             rows.negative.append(len(rows.values) - 1)

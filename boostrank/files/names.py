@@ -51,8 +51,11 @@ def read_names(path: str) -> Names:
         return tuple(_checked([(0, i, name) for i, name in enumerate(found)], path).values())
     lines = text.rstrip().split("\n")
     if _HEADER.match(text):
-        words = f"{lines[0].strip()!r} is not a feature name; write one name per line, without a header and quotes"
-        raise FileFormatError(words, file=path, line=1)
+        raise FileFormatError(
+            f"{lines[0].strip()!r} is not a feature name; write one name per line, without a header and quotes",
+            file=path,
+            line=1,
+        )
     pairs = [(line, _PAIR.fullmatch(text.strip())) for line, text in enumerate(lines, 1)]
     if all(pair for _, pair in pairs):
         maps = [_FEATURE_MAP.fullmatch(text.strip()) for text in lines]
@@ -62,8 +65,11 @@ def read_names(path: str) -> Names:
         return _checked([(line, int(pair[1][:18]), name) for (line, pair), name in numbered if pair], path)
     odd = next((line for line, pair in pairs if pair and re.match(r"\d+\s*[:,\t]", lines[line - 1].strip())), None)
     if odd is not None:
-        words = "some lines have the form `number: name`, but others do not; use one form for all lines"
-        raise FileFormatError(words, file=path, line=odd)
+        raise FileFormatError(
+            "some lines have the form `number: name`, but others do not; use one form for all lines",
+            file=path,
+            line=odd,
+        )
     return tuple(_checked([(line, line, text) for line, text in enumerate(lines, 1)], path).values())
 
 
@@ -79,8 +85,9 @@ def features_in_json(text: str, path: str) -> tuple[Any, ...]:
             raise TypeError
         return tuple(found)
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError):
-        words = "the file has no list of features; write one name per line, or JSON with a list"
-        raise FileFormatError(words, file=path) from None
+        raise FileFormatError(
+            "the file has no list of features; write one name per line, or JSON with a list", file=path
+        ) from None
 
 
 def name_of(feature: Any) -> str:
@@ -121,8 +128,10 @@ def same_names(before: dict[int, str], found: dict[int, str], file: str) -> dict
     """Return the names `found` in a file, or the previous files' names. Names that differ are refused."""
     if before and found and before != found:
         number = min(n for n in before.keys() | found.keys() if before.get(n) != found.get(n))
-        words = f"feature {number} is called {found.get(number)!r}, but {before.get(number)!r} in a previous file"
-        raise FileFormatError(words, file=file)
+        raise FileFormatError(
+            f"feature {number} is called {found.get(number)!r}, but {before.get(number)!r} in a previous file",
+            file=file,
+        )
     return found or before
 
 

@@ -41,8 +41,10 @@ def refuse_unread(path: str | None) -> None:
     found = find_sidecar(path, UNREAD_SUFFIXES)
     if found is not None:
         what = "positions" if found.endswith(".position") else "initial scores"
-        words = f"{found} contains {what} for {path}, which boostrank does not read from files"
-        raise InputError(f"{words}; to continue without them, run `mv {found} {found}.unused`")
+        raise InputError(
+            f"{found} contains {what} for {path}, which boostrank does not read from files; to "
+            f"continue without them, run `mv {found} {found}.unused`"
+        )
 
 
 def refuse_sidecars(path: str, suffixes: tuple[str, ...] = (*GROUP_SUFFIXES, WEIGHT_SUFFIX)) -> None:
@@ -65,8 +67,11 @@ def read_sizes(path: str, rows: int) -> Int64Array:
     for number, text in _lines(path):
         size = int(text) if text.isascii() and text.isdigit() and len(text) < _SIZE_DIGITS else 0
         if not 0 < size <= rows:
-            words = f"{text[:40]!r} is not a query size: an integer from 1 to the {rows:,} rows of the data"
-            raise FileFormatError(words, file=path, line=number)
+            raise FileFormatError(
+                f"{text[:40]!r} is not a query size: an integer from 1 to the {rows:,} rows of the data",
+                file=path,
+                line=number,
+            )
         sizes.append(size)
     total = sum(sizes)
     if total != rows:
@@ -86,12 +91,16 @@ def read_weights(path: str, rows: int) -> Float64Array:
     for number, text in _lines(path):
         value = float(text) if _NUMBER.fullmatch(text) else np.inf
         if not value < np.inf:
-            words = f"weight {text[:40]!r} must be finite and at least 0, with a decimal point"
-            raise FileFormatError(words, file=path, line=number)
+            raise FileFormatError(
+                f"weight {text[:40]!r} must be finite and at least 0, with a decimal point", file=path, line=number
+            )
         weights.append(value)
     if len(weights) != rows and 0.0 in weights:
-        words = "weight '0' of a query is not positive; remove the query from the data"
-        raise FileFormatError(words, file=path, line=weights.index(0.0) + 1)
+        raise FileFormatError(
+            "weight '0' of a query is not positive; remove the query from the data",
+            file=path,
+            line=weights.index(0.0) + 1,
+        )
     return np.array(weights, dtype=np.float64)
 
 

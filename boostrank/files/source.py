@@ -192,8 +192,10 @@ class Source:
         default = ReadOptions()
         for name in self.unused:
             if getattr(reading, name) != getattr(default, name):
-                words = "is not supported by this data format; use --format if the file has another format"
-                raise ParameterError(f"{name}={getattr(reading, name)!r} {words}")
+                raise ParameterError(
+                    f"{name}={getattr(reading, name)!r} is not supported by this data format; "
+                    "use --format if the file has another format"
+                )
         self.reading, self._files = reading, files
         for one in files:
             refuse_unread(path_of(one))
@@ -322,8 +324,9 @@ class Source:
     def leave(self, file: File) -> None:
         """Close a file whose chunks have all been read."""
         if file.changed:
-            words = "the file changed while it was read; try again when the file is complete"
-            raise FileFormatError(words, file=file.name)
+            raise FileFormatError(
+                "the file changed while it was read; try again when the file is complete", file=file.name
+            )
         file.close()
         self._open.remove(file)
         self._text, self._done = self._text + file.text_bytes, self._done + file.done
@@ -397,16 +400,20 @@ def matching(path: str) -> list[str]:
     if not files:
         raise FileFormatError("the folder has no files" if is_folder else "no file matches", file=path)
     if is_folder and os.path.isdir(os.path.join(path, "_delta_log")):  # old parts stay in the folder
-        words = "the folder is a Delta table, which may contain outdated files; write the table as Parquet"
-        raise FileFormatError(words, file=path)
+        raise FileFormatError(
+            "the folder is a Delta table, which may contain outdated files; write the table as Parquet", file=path
+        )
     sets = {name for one in files if (name := os.path.basename(one).partition(".")[0].lower()) in _SETS}
     if is_folder and len(sets) > 1:
-        words = f"the folder contains {' and '.join(sorted(sets))}, which are not one data set; pass one of the files"
-        raise FileFormatError(words, file=path)
+        raise FileFormatError(
+            f"the folder contains {' and '.join(sorted(sets))}, which are not one data set; pass one of the files",
+            file=path,
+        )
     inner = next(filter(os.path.isdir, files), None) if is_folder else None
     if inner is not None:
-        words = f"the folder contains folders, such as {inner}; pass a pattern: {os.path.join(path, '*', '*')!r}"
-        raise FileFormatError(words, file=path)
+        raise FileFormatError(
+            f"the folder contains folders, such as {inner}; pass a pattern: {os.path.join(path, '*', '*')!r}", file=path
+        )
     return files
 
 

@@ -168,8 +168,9 @@ class Batch:
                 raise pa.ArrowInvalid
             text = arrow(".compute").cast(array, pa.string())
         except pa.ArrowException:
-            words = f"is of type {array.type}; ids must be integers or text: convert the column"
-            raise self.refuse_column(place, words) from None
+            raise self.refuse_column(
+                place, f"is of type {array.type}; ids must be integers or text: convert the column"
+            ) from None
         if not (pa.types.is_temporal(array.type) or pa.types.is_decimal(array.type)):
             return text
         coded = text.dictionary_encode()
@@ -189,8 +190,10 @@ class Batch:
                 with np.errstate(invalid="ignore"):
                     wrong |= ~(np.abs(values) < 2.0**63) | (values != np.floor(values))
                     values = np.where(wrong, 0, values)
-            words = f"query id in column {name!r} is missing or fractional; ids must be integers or text"
-            return values.astype(np.int64), [self.fault(row, words) for row in np.flatnonzero(wrong)]
+            return values.astype(np.int64), [
+                self.fault(row, f"query id in column {name!r} is missing or fractional; ids must be integers or text")
+                for row in np.flatnonzero(wrong)
+            ]
         coded = self.words(place).dictionary_encode()
         ids = [_canonical(word) for word in coded.dictionary.to_pylist()]
         codes = np.asarray(coded.indices.fill_null(-1))
@@ -373,8 +376,9 @@ class TableSource(Source):
         ordered = name in self.ordered and name not in (self.reading.categorical or ())
         if ordered and self.ordered[name] not in (None, n_categories):
             ordered = False
-            words = "the file lacks the order of its categories; they are treated as unordered"
-            self.warnings.append(f"column {name!r}: {words}")
+            self.warnings.append(
+                f"column {name!r}: the file lacks the order of its categories; they are treated as unordered"
+            )
         return Coding(name, ordered=ordered)
 
     def _check_infinities(
@@ -531,8 +535,7 @@ def _opened(
     path: str | PathLike[str], numbers: Sequence[str], texts: Sequence[str], missing_tokens: Sequence[str] = ()
 ) -> TableSource:
     if not is_table(path):
-        words = "not recognised as CSV, TSV, Parquet or Arrow by name or content"
-        raise FileFormatError(words, file=fspath(path))
+        raise FileFormatError("not recognised as CSV, TSV, Parquet or Arrow by name or content", file=fspath(path))
     source = open_files(path, pick=(tuple(numbers), tuple(texts)), missing_tokens=missing_tokens)[1]
     assert isinstance(source, TableSource)
     return source

@@ -231,8 +231,9 @@ def _distribute(data: DataFiles, paths: list[str], choose: Callable[[Piece], int
         check_target(path, data.files)
         other = real.setdefault(os.path.realpath(path), path)
         if other != path:  # the last rename would replace the other file
-            words = f"{other} and {path} are the same file (through a symbolic link)"
-            raise InputError(f"{words}: remove the link, or rename the output")
+            raise InputError(
+                f"{other} and {path} are the same file (through a symbolic link): remove the link, or rename the output"
+            )
     with ExitStack() as stack:
         outputs = [stack.enter_context(open_output(path, spec=data.spec)) for path in paths]
         _send(data.whole(), outputs, choose)

@@ -105,8 +105,10 @@ def _weights(data: RankingDataset) -> Float64Array | None:
         raise DataError("a file can store query weights or document weights, but not both; drop one of them")
     firsts = of_documents[np.repeat(data.queries.ptr[:-1], data.queries.sizes)]
     if np.array_equal(of_documents, firsts):
-        words = "document weights that are equal within queries would be read as query weights"
-        raise DataError(f"{words}; pass them as weight, or drop them")
+        raise DataError(
+            "document weights that are equal within queries would be read as query weights; "
+            "pass them as weight, or drop them"
+        )
     return of_documents
 
 

@@ -46,8 +46,9 @@ class ColumnarSource(TableSource):
             file.handle.seek(0)
             found = format_by_magic(head)
             if head.startswith(_FEATHER_1):
-                words = "the file is Feather of version 1, which is not supported; save it as version 2"
-                raise FileFormatError(words, file=file.name)
+                raise FileFormatError(
+                    "the file is Feather of version 1, which is not supported; save it as version 2", file=file.name
+                )
             if found is None:
                 raise FileFormatError(f"the file is not a {self.name} file: wrong magic number", file=file.name)
             if found.source is not type(self):

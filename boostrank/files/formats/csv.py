@@ -42,8 +42,9 @@ class CsvSource(TableSource):
     def begin(self, file: TextFile) -> None:
         line, newline, _ = file.head.partition(b"\n")
         if not newline and len(file.head) >= text_files.HEAD:
-            words = f"the first line exceeds {text_files.HEAD >> 10} KiB: is this a table?"
-            raise FileFormatError(words, file=file.name)
+            raise FileFormatError(
+                f"the first line exceeds {text_files.HEAD >> 10} KiB: is this a table?", file=file.name
+            )
         if not line.strip():
             words = "the first line is blank: it must name the columns" if line else "no rows: the file is empty"
             raise FileFormatError(words, file=file.name)
@@ -226,8 +227,9 @@ class CsvSource(TableSource):
 def _header(line: bytes, delimiter: str) -> list[str]:
     """Return the column names in the first line."""
     if _LIBSVM.match(line):
-        words = f"the file seems to be libsvm text (label qid:ID number:value ...): {shown(line)}; pass --format libsvm"
-        raise DataError(words)
+        raise DataError(
+            f"the file seems to be libsvm text (label qid:ID number:value ...): {shown(line)}; pass --format libsvm"
+        )
     try:
         text = line.decode()
     except UnicodeDecodeError:

@@ -175,9 +175,13 @@ def check_no_names(head: bytes, file: str) -> None:
     number, row = next(((i, row) for i, row in lines if row), (0, []))
     pairs = [pair for pair in row[1:] if not pair.startswith(b"qid:")]
     if pairs and all(map(_NAMED.fullmatch, pairs)):
-        command = f"python -c '{_TO_TABLE}' {shlex.quote(file)} {shlex.quote(file + '.csv')}"
-        words = f"{shown(pairs[0])} has a name, but libsvm text has feature numbers; to write a table, run {command}"
-        raise FileFormatError(words, file=file, line=number)
+        raise FileFormatError(
+            f"{shown(pairs[0])} has a name, but libsvm text has feature numbers; to write a "
+            f"table, run python -c '{_TO_TABLE}' {shlex.quote(file)} "
+            f"{shlex.quote(file + '.csv')}",
+            file=file,
+            line=number,
+        )
 
 
 def check_no_table(head: bytes, file: str) -> None:
@@ -188,8 +192,9 @@ def check_no_table(head: bytes, file: str) -> None:
         found = b"," if is_csv else b""
     if found:
         kind = "csv" if found == b"," else "tsv"
-        words = f"the file seems to be {kind.upper()}: {shown(line)}; use --format {kind}"
-        raise FileFormatError(words, file=file, line=1)
+        raise FileFormatError(
+            f"the file seems to be {kind.upper()}: {shown(line)}; use --format {kind}", file=file, line=1
+        )
 
 
 class LibsvmSource(Source):
@@ -214,8 +219,11 @@ class LibsvmSource(Source):
         number, base = _base_in_comment(file.head), self.base
         if None not in (number, base) and number != base and self.reading.zero_based == "auto":
             words = f"a comment says that features count from {number}, but those of the training data"
-            mend = f"write both alike, or pass --zero-based {str(not base).lower()} if it is wrong"
-            raise FileFormatError(f"{words} or first file count from {base}: {mend}", file=file.name)
+            raise FileFormatError(
+                f"{words} or first file count from {base}: write both alike, or pass "
+                f"--zero-based {str(not base).lower()} if it is wrong",
+                file=file.name,
+            )
 
     def load(self, load: Callable[[Any], Any], buffer: bytearray | None) -> Text:
         """Load a chunk, with labels 0 if the rows have none."""
@@ -249,8 +257,10 @@ class LibsvmSource(Source):
         else:
             self.base = space.index_base
         if space is not None and space.index_base not in (None, self.base):
-            words = f"the training data, whose first feature has number {space.index_base}; remove the option"
-            raise ParameterError(f"zero_based={zero_based} contradicts {words}")
+            raise ParameterError(
+                f"zero_based={zero_based} contradicts the training data, whose first feature "
+                f"has number {space.index_base}; remove the option"
+            )
         options = np.zeros(parse.N_OPTIONS, np.int64)
         options[parse.MAX_ID] = options[parse.LIMIT] = reading.max_feature
         if space is not None and self.base is not None:
@@ -394,8 +404,7 @@ class LibsvmSource(Source):
         if self.weighted or _WEIGHTED.match(line):
             words = f"{shown(line.split()[0])} is label:weight, as in XGBoost, but FILE.weight holds weights"
             command = rf"sed -E 's/^([^:# ]+):[^ ]+/\1/' {source} > {new}"
-            more = rf"sed -En 's/^[^:# ]+:([^ ]+).*/\1/p' {source} > {new}.weight"
-            return f"{words}; run `{command}; {more}`"
+            return f"{words}; run `{command}; sed -En 's/^[^:# ]+:([^ ]+).*/\\1/p' {source} > {new}.weight`"
         if not self.lacks_labels:
             return f"{words}, but the first rows have one"
         words += ". Only predict, verify and export take such rows"
@@ -462,18 +471,21 @@ class LibsvmSource(Source):
             last, unnamed = max(named), next((i for i in range(base, top + 1) if i not in named), None)
             if unnamed is not None or min(named) < base:
                 words = f"the features count from {base}" if unnamed is None else f"feature {unnamed} has none"
-                words = f"there are names for the features {min(named)} to {last}, but {words}"
-                raise FileFormatError(words, file=totals.name)
+                raise FileFormatError(
+                    f"there are names for the features {min(named)} to {last}, but {words}", file=totals.name
+                )
             if last > top:
-                words = f"there are names for the features {base} to {last}, but no row has one above {top}"
-                totals.warn_or_refuse(words)
+                totals.warn_or_refuse(
+                    f"there are names for the features {base} to {last}, but no row has one above {top}"
+                )
             return base, last + 1 - base
         if reading.n_features is None:
             return base, top + 1 - base
         if top + 1 - base > reading.n_features:
             file, line = totals.place(line)
-            words = f"feature {top} is beyond n_features={reading.n_features} of a {base}-based file"
-            raise FileFormatError(words, file=file, line=line)
+            raise FileFormatError(
+                f"feature {top} is beyond n_features={reading.n_features} of a {base}-based file", file=file, line=line
+            )
         return base, reading.n_features
 
 
