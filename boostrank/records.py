@@ -278,12 +278,10 @@ class BigFile(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class CacheHeader(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The key, the note and the arrays (name, dtype, shape) of a cache entry."""
+    """The key and the note of a cache entry, and its large file."""
 
     key: Any
     note: dict[str, Any]
-    # np.dtype accepts more strings, and fails in many ways.
-    arrays: list[tuple[str, Annotated[str, Meta(pattern=r"^([<>|][iufb]\d{1,2}|\|S\d{1,9})$")], list[Count]]]
     big: BigFile | None
 
 

@@ -8,13 +8,21 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, as_numbers, check_real, first_true, masked_as_missing, with_nan
+from boostrank.core.types import (
+    Array,
+    Float32Array,
+    Float64Array,
+    as_numbers,
+    check_real,
+    first_true,
+    masked_as_missing,
+    with_nan,
+)
 from boostrank.data.categories import EXACT, Categories, as_float32, check_codes, coarse_words, is_coarse, named_columns
 from boostrank.data.feature_space import NUMBERED, FeatureSpace
 from boostrank.data.roles import DEFAULTS, say_query_columns, usual_column
@@ -32,7 +40,7 @@ def read_frame(
     drop: Sequence[str],
     document: str | None = None,
     known: Collection[str] = (),
-) -> tuple[Any, Any, Any, Any, npt.NDArray[Any] | None]:
+) -> tuple[Any, Any, Any, Any, Array | None]:
     """Return a narwhals frame's features, labels, query ids, weights and document names, with None for absent ones.
 
     Columns in `known` are features, also if they look like the index of a pandas frame.
@@ -174,7 +182,7 @@ def owned(found: Any, given: Any) -> Any:
     return found.copy() if shared else found
 
 
-def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+def _as_float32(values: Array) -> Float32Array:
     out = as_float32(values, "the features array")
     if values.dtype.kind in "iu" and values.ndim == 2 and values.size and max(-out.min(), out.max()) >= EXACT:
         names = default_feature_names(values.shape[1])

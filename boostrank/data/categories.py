@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.text import count_of
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.records import jsonable
 
 EXACT = 2**24
@@ -189,12 +189,12 @@ def _kind_of(value: Any) -> str | None:
     return "a number" if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def as_float32(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
+def as_float32(values: Array, name: str) -> Float32Array:
     """Convert real numbers to float32, and refuse numbers beyond its range."""
     if values.dtype == np.float32:
         return values
     with np.errstate(over="ignore"):
-        out: npt.NDArray[np.float32] = values.astype(np.float32)
+        out: Float32Array = values.astype(np.float32)
     lost = np.argwhere(np.isinf(out) & np.isfinite(values))
     if lost.size:
         where = tuple(lost[0].tolist())
@@ -202,7 +202,7 @@ def as_float32(values: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
     return out
 
 
-def is_coarse(values: npt.NDArray[Any]) -> bool:
+def is_coarse(values: Array) -> bool:
     """Return whether all values are integers or missing, and some of them are rounded in float32."""
     if values.dtype == np.float32 or not np.nanmax(np.abs(values), initial=0.0) > EXACT:
         return False

@@ -15,7 +15,7 @@ from boostrank.core.conventions import LABEL, GainExpression
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import PlacesOf, QueryIndex, ids_of_rows, query_numbers
 from boostrank.core.text import UNFIT_WORDS, first_unfit, small_table
-from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step, first_true
+from boostrank.core.types import Array, Float64Array, Int64Array, as_numbers, check_in_step, first_true
 from boostrank.data.arrays import (
     Features,
     NumberedNames,
@@ -75,7 +75,7 @@ class RankingDataset:
     queries: QueryIndex
     feature_names: tuple[str, ...] = ()
     provenance: Provenance = Provenance()
-    document_names: npt.NDArray[Any] | None = None
+    document_names: Array | None = None
     input_rows: Int64Array | None = None
     categories: Mapping[str, Categories] = field(default_factory=dict)
     candidates: Candidates | None = None
@@ -492,11 +492,11 @@ class RankingDataset:
             candidates=one if one is None else replace(one, rows=one.rows[rows]),
         )
 
-    def in_row_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def in_row_order(self, values: Array) -> Array:
         """Reorder values from input order to the order of this data set's rows."""
         return values if self.input_rows is None else values[self.input_rows]
 
-    def in_input_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def in_input_order(self, values: Array) -> Array:
         """Reorder values (such as predictions) from the order of this data set's rows to input order."""
         if self.input_rows is None:
             return values
@@ -516,7 +516,7 @@ class RankingDataset:
         return rows.fingerprint(labels, ptr) if isinstance(rows, Rows) else fingerprint(rows, labels, ptr)
 
 
-def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) -> npt.NDArray[Any] | None:
+def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) -> Array | None:
     """Concatenate two arrays, and fill a missing one with `fill`. Return None if both are missing."""
     if first is None and second is None:
         return None

@@ -10,12 +10,11 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import numpy.typing as npt
 from narwhals.exceptions import DuplicateError
 
 from boostrank.core.errors import DataError, did_you_mean, warn_user
 from boostrank.core.queries import checked_ids, query_numbers, time_text
-from boostrank.core.types import Float32Array, Float64Array, Int64Array, check_real
+from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array, check_real
 from boostrank.data.categories import Categories, Coding, as_float32, check_codes, coarse_words, is_coarse
 from boostrank.data.roles import index_columns
 
@@ -204,7 +203,7 @@ def _coding_of(
     return Coding(name) if isinstance(series.dtype, (nw.String, nw.Object, nw.Unknown)) else Categories()
 
 
-def _numbers(series: Any, kind: Any, name: str, whose: str | None) -> npt.NDArray[Any]:
+def _numbers(series: Any, kind: Any, name: str, whose: str | None) -> Array:
     """Return the numbers in a column, with NaN for missing values."""
     if isinstance(kind, _OF_TIME):
         raise DataError(
@@ -227,7 +226,7 @@ def _numbers(series: Any, kind: Any, name: str, whose: str | None) -> npt.NDArra
         raise DataError(f"column {name!r} contains {dtype}, not numbers; convert or drop it") from error
 
 
-def _numbers_of_objects(values: npt.NDArray[Any], name: str, whose: str | None) -> Float64Array:
+def _numbers_of_objects(values: Array, name: str, whose: str | None) -> Float64Array:
     """Return Python objects, such as Decimal, as float64[n], with NaN for None."""
     check_real(values, f"column {name!r}: values")
     numbers = np.full(values.size, np.nan)
@@ -278,7 +277,7 @@ def _column(frame: Any, name: str) -> Any:
     return frame.get_column(frame.columns[names_of(frame).index(name)])
 
 
-def values_of(frame: Any, name: str) -> npt.NDArray[Any]:
+def values_of(frame: Any, name: str) -> Array:
     """Return a column with labels, weights or query ids. Missing numbers are NaN, and other missing values are None."""
     series = _column(frame, name)
     kind = series.dtype
@@ -291,7 +290,7 @@ def values_of(frame: Any, name: str) -> npt.NDArray[Any]:
     return _with_none(series, series.to_numpy())
 
 
-def ids_of(frame: Any, name: str) -> npt.NDArray[Any]:
+def ids_of(frame: Any, name: str) -> Array:
     """Return a column with query ids like `values_of`, with times as text and exact decimals."""
     series = _column(frame, name)
     if isinstance(series.dtype, nw.Date | nw.Datetime):
@@ -309,7 +308,7 @@ def _check_one_value(series: Any, kind: Any) -> None:
         raise DataError(f"column {series.name!r} contains {kind}, not numbers; extract one value, or drop the column")
 
 
-def _with_none(series: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _with_none(series: Any, values: Array) -> Array:
     """Return the values in a column, with None for missing objects."""
     if values.dtype.kind != "O":
         return values

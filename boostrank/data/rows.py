@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.kernels.jit import run_parallel
 
 Data = Any
@@ -79,7 +79,7 @@ class InParts(Rows):
     def part(self, i: int, first: int, stop: int) -> Any:
         """Return the rows from `first` to below `stop` of part i as float32, dense or CSR."""
 
-    def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
+    def __getitem__(self, rows: slice | Array) -> Any:
         if isinstance(rows, slice):
             first, stop, step = rows.indices(self.shape[0])
             if step != 1:
@@ -321,7 +321,7 @@ def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
     """Return a hash of features, labels and query boundaries."""
     known = features.known.setdefault("fingerprints", {}) if isinstance(features, Rows) else {}
 
-    def add(part: npt.NDArray[Any]) -> None:
+    def add(part: Array) -> None:
         digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
 
     digest = hashlib.blake2b(digest_size=16)
@@ -372,7 +372,7 @@ def missing_columns(features: Any) -> Int64Array:
     return np.array(known["missing"], dtype=np.int64)
 
 
-def _extreme(piece: Any, of: np.ufunc) -> npt.NDArray[np.float32]:
+def _extreme(piece: Any, of: np.ufunc) -> Float32Array:
     """Return the minimum (np.fmin) or maximum (np.fmax) of each column, or NaN if all its values are missing."""
     if not sparse.issparse(piece):
         return of.reduce(piece, axis=0) if piece.shape[0] else np.full(piece.shape[1], np.nan, np.float32)

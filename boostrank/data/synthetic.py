@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import Provenance, RankingDataset
 
 LABEL_NOISE = 0.5  # of the judges, in standard deviations of the relevance
@@ -165,10 +165,10 @@ class _World:
         self.relevance = self.wanted + 0.6 * self.richness
 
 
-def _measure(w: _World, stream: Stream, useless: int) -> tuple[dict[str, npt.NDArray[np.float32]], tuple[str, ...]]:
+def _measure(w: _World, stream: Stream, useless: int) -> tuple[dict[str, Float32Array], tuple[str, ...]]:
     """Return all columns by name, in file order, with their roles."""
     n = w.body.size
-    columns: dict[str, npt.NDArray[np.float32]] = {}
+    columns: dict[str, Float32Array] = {}
     roles: list[str] = []
 
     def put(role: str, name: str, values: Float64Array) -> Float64Array:

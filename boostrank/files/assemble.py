@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Array, Float64Array, Int64Array
 from boostrank.data.arrays import Features, default_feature_names, with_gain
 from boostrank.data.categories import coarse_words
 from boostrank.data.dataset import Provenance, RankingDataset
@@ -346,7 +345,7 @@ class Assembler(Totals):
             return dense_matrix(self.blocks, base, columns, threads)
         return sparse_matrix(self.blocks, base, columns)
 
-    def _check_regroup(self, before: float = np.inf) -> tuple[npt.NDArray[Any], Int64Array, Int64Array]:
+    def _check_regroup(self, before: float = np.inf) -> tuple[Array, Int64Array, Int64Array]:
         """Return the ids, the runs and the first run of each run's query. Refuse ids that reappear."""
         runs = np.concatenate([*self._runs, np.zeros((0, slots.N_RUN), np.int64)])
         ids = runs[:, slots.RUN_ID]
@@ -477,9 +476,9 @@ def read_files(
 class Named(NamedTuple):
     """Results for consecutive rows, with their query ids (int or str) and document names if the data contain them."""
 
-    values: npt.NDArray[Any]
-    qids: npt.NDArray[Any] | None
-    document_names: npt.NDArray[Any] | None
+    values: Array
+    qids: Array | None
+    document_names: Array | None
 
 
 def pieces_of_files(

@@ -17,7 +17,7 @@ from numba import types
 from scipy import sparse
 
 from boostrank.core.errors import FileFormatError
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array
 from boostrank.kernels.jit import I1, INT, entry_point, run_parallel
 
 Int32Array = npt.NDArray[np.int32]
@@ -45,7 +45,7 @@ _MAPPED_FROM = 1 << 20
 _PRIVATE: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
 
 
-def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any]:
+def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> Array:
     """Return an array of zeros whose memory is returned to the operating system when the array is freed.
 
     `malloc` would keep the freed memory of all blocks, which together are as large as the data set.
@@ -129,7 +129,7 @@ class Block:
     others: Mapping[str, Float64Array] = field(default_factory=dict)
     categories: dict[int, list[Any]] = field(default_factory=dict)
     coarse: tuple[str, ...] = ()
-    document_names: npt.NDArray[Any] | None = None
+    document_names: Array | None = None
     words: dict[str, str] = field(default_factory=dict)
     bad: list[Fault] = field(default_factory=list)
     stand_ins: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class Block:
     qid_column: int = 0
 
     @classmethod
-    def of(cls, labels: Float64Array, features: Float32Array, ids: npt.NDArray[Any] | None, lines: Int64Array) -> Block:
+    def of(cls, labels: Float64Array, features: Float32Array, ids: Array | None, lines: Int64Array) -> Block:
         """Return a block of rows with finite labels, query ids (int64, or objects: int and str) and ascending lines."""
         block = cls(labels, no_counts(), lines, features)
         block.counts[[CELLS, LINES]] = features.size, lines[-1] if lines.size else 0
@@ -158,7 +158,7 @@ class Block:
         """Number of readable rows."""
         return int(self.labels.size)
 
-    def row_ids(self) -> npt.NDArray[Any] | None:
+    def row_ids(self) -> Array | None:
         """Return the query id of each row, int or str, or None if rows have no ids. Call this before `Totals.count`."""
         if not len(self.runs):
             return None
@@ -205,7 +205,7 @@ class Block:
         return out
 
 
-def runs_of(ids: npt.NDArray[Any], lines: Int64Array) -> tuple[Int64Array, dict[int, bytes]]:
+def runs_of(ids: Array, lines: Int64Array) -> tuple[Int64Array, dict[int, bytes]]:
     """Return `Block.runs` and `Block.names` for rows with the given query ids (int64, or objects: int and str)."""
     starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]])[: ids.size])
     runs = np.zeros((starts.size, N_RUN), np.int64)

@@ -5,23 +5,22 @@ One pass over the files writes their float32 values, dense or sparse. Labels and
 cached with a key that consists of the state of the files, the reader's code and its options, so a second run reads the
 text only if it needs the features.
 
-A cache entry is one file that contains a header (JSON with key, note and array layout), arrays, and a checksum. It may
+A cache entry is one file: NumPy's npz with the arrays and a header (JSON with key and note), then a checksum. It may
 refer to one large file of another library, whose length and checksum are in the header and are verified first. Both
-files are written under new names and synced before the entry is renamed into place, so a killed run leaves the old or
-the new entry. If two runs write the same entry, the last one wins, and both are correct. An entry is ignored if it has
-another key, version, machine or user, or is truncated or damaged. Entries contain no code (no pickles).
+files are written under new names and synced before the entry is renamed into place, so a killed run leaves the old or the new
+entry. If two runs write the same entry, the last one wins, and both are correct. An entry is ignored if it has another
+key, version, machine or user, or is truncated or damaged. Entries contain no code (no pickles).
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
-import math
 import os
 import secrets
 import stat
-import struct
 import sys
 import tempfile
 import threading
@@ -35,16 +34,16 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
+from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, TrainingError, warn_user
 from boostrank.core.files import path_of, remove_leftovers, write_atomically
 from boostrank.core.machine import return_memory
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Int64Array
+from boostrank.core.types import Array, Int64Array
 from boostrank.data.categories import read_record, to_record
 from boostrank.data.dataset import Provenance, RankingDataset
 from boostrank.data.feature_space import FeatureSpace
@@ -57,16 +56,18 @@ from boostrank.records import BigFile, CacheHeader, CacheNote, as_record, from_j
 
 FOLDER = ".boostrank-cache"
 
-_MAGIC = b"boostrank cache 1\n"
-_LENGTH = struct.Struct("<Q")
+_HEADER = "header"  # name of the array that contains the header
 _DIGEST = 32
 _CHECKED_AT_A_TIME = 1 << 20
-_LARGEST_HEADER = 1 << 30
 # Unreferenced large files younger than this may still be in use by another run.
 _ORPHAN_AFTER = 3600.0
 # Resolution of file time stamps. Changes within one step are not visible.
 _CLOCK_STEP = 0.02
-_INVALID = (OSError, ValueError, KeyError, TypeError, struct.error)  # raised by a damaged entry
+# What a damaged or hostile entry raises.
+_INVALID = (
+    OSError, ValueError, LookupError, TypeError, ArithmeticError, EOFError, RuntimeError, MemoryError, BadZipFile,
+    zlib.error,
+)  # fmt: skip
 # Chunks are small because the buffers of the reader count towards the memory limit.
 CHUNK_BYTES = 4 << 20
 
@@ -96,7 +97,7 @@ class RowStore:
     def put(self, block: Block) -> None:
         """Write the features of the next block, and remove them from the block."""
         if block.dense is not None:
-            parts: list[npt.NDArray[Any]] = [block.dense]
+            parts: list[Array] = [block.dense]
             place = _Place(self._size, block.n_rows, block.dense.shape[1], 0)
         else:
             assert block.sparse is not None
@@ -142,7 +143,7 @@ class RowStore:
         block.sparse = ends[first:stop] - begin, self._array(ids + 4 * begin, end - begin, np.int32), values
         return block
 
-    def _array(self, offset: int, shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    def _array(self, offset: int, shape: int | tuple[int, ...], kind: Any) -> Array:
         out = zeroed(shape, kind)
         view = memoryview(out.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         with self._lock:
@@ -218,7 +219,7 @@ class Entry:
     """The contents of an entry: plain data, arrays by name, and the opened and verified large file if there is one."""
 
     note: dict[str, Any]
-    arrays: dict[str, npt.NDArray[Any]]
+    arrays: dict[str, Array]
     big: BinaryIO | None = None
 
     def big_path(self) -> str:
@@ -243,39 +244,42 @@ class Cache:
         """Return the entry with this name if its key matches exactly and the entry is intact."""
         try:
             with _open(self.folder / name) as entry:
-                note, arrays, big = _opened(entry.read(), jsonable(key))
-            if big is None:
-                return Entry(note, arrays)
-            file = _open(self.folder / Path(big.name).name)
+                header, arrays = _read_entry(entry)
+            if header.key != jsonable(key):
+                return None
+            if header.big is None:
+                return Entry(header.note, arrays)
+            file = _open(self.folder / Path(header.big.name).name)
         except _INVALID:
             return None
-        if os.fstat(file.fileno()).st_size != big.size or _checksum(file) != big.checksum:
+        if os.fstat(file.fileno()).st_size != header.big.size or _checksum(file) != header.big.checksum:
             file.close()
             return None
-        return Entry(note, arrays, file)
+        return Entry(header.note, arrays, file)
 
     def save(
         self,
         name: str,
         key: Mapping[str, Any],
         note: Mapping[str, Any],
-        arrays: Mapping[str, npt.NDArray[Any]],
+        arrays: Mapping[str, Array],
         write_big: Callable[[str], bool] | None = None,
     ) -> bool:
         """Write or replace an entry. Return False on failure, and store the reason in `refused`.
 
         The contents must depend only on the key. `write_big` writes the large file and returns True if it is complete.
         """
-        placed = [(each, array.dtype.str, list(array.shape)) for each, array in arrays.items()]
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             remove_leftovers(self.folder / name)
             with _big_file(self.folder, name, write_big) as big:
-                previous = _named_by(self.folder / name)
-                header = CacheHeader(key=jsonable(key), note=dict(note), arrays=placed, big=big)
+                previous = _big_name(self.folder / name)
+                header = CacheHeader(key=jsonable(key), note=dict(note), big=big)
                 text = json.dumps(msgspec.to_builtins(header)).encode()
-                contents = (np.ascontiguousarray(array).tobytes() for array in arrays.values())
-                body = b"".join([_MAGIC, _LENGTH.pack(len(text)), text, *contents])
+                contents: dict[str, Any] = {_HEADER: np.frombuffer(text, np.uint8), **arrays}
+                buffer = io.BytesIO()
+                np.savez(buffer, **contents)
+                body = buffer.getvalue()
                 write_atomically(self.folder / name, body + hashlib.blake2b(body, digest_size=_DIGEST).digest())
         except (OSError, BoostrankError) as error:
             cause = error if isinstance(error, OSError) else error.__cause__
@@ -326,27 +330,15 @@ def reader_version() -> str:
     return f"{digest.hexdigest()} {sys.byteorder}"
 
 
-def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], BigFile | None]:
-    """Return the note, the arrays and the description of the large file in an entry."""
-    body = memoryview(data)[:-_DIGEST]
-    if not data.startswith(_MAGIC) or hashlib.blake2b(body, digest_size=_DIGEST).digest() != data[-_DIGEST:]:
+def _read_entry(file: BinaryIO) -> tuple[CacheHeader, dict[str, Array]]:
+    """Return the header and the arrays of an entry, or raise one of `_INVALID` if it is damaged."""
+    data = file.read()
+    body, digest = data[:-_DIGEST], data[-_DIGEST:]
+    if hashlib.blake2b(body, digest_size=_DIGEST).digest() != digest:
         raise ValueError("not a cache entry, or a damaged one")
-    at = len(_MAGIC) + _LENGTH.size
-    (length,) = _LENGTH.unpack(data[len(_MAGIC) : at])
-    if length > _LARGEST_HEADER:
-        raise ValueError("the header is too long")
-    header = as_record(CacheHeader, from_json(bytes(body[at : at + length])))
-    if header.key != key:
-        raise ValueError("the entry has another key")
-    at += length
-    arrays = {}
-    for name, kind, shape in header.arrays:
-        dtype, count = np.dtype(kind), math.prod(shape)
-        if count * max(dtype.itemsize, 1) > len(body) - at:
-            raise ValueError("arrays are longer than the entry")
-        arrays[name] = np.frombuffer(body, dtype, count, at).reshape(shape).copy()
-        at += count * dtype.itemsize
-    return header.note, arrays, header.big
+    with np.load(io.BytesIO(body), allow_pickle=False) as entry:
+        arrays = dict(entry.items())
+    return as_record(CacheHeader, from_json(arrays.pop(_HEADER).tobytes())), arrays
 
 
 @contextmanager
@@ -391,16 +383,14 @@ def _open(path: Path) -> BinaryIO:
     return open(path, "rb")
 
 
-def _named_by(entry: Path) -> str | None:
+def _big_name(entry: Path) -> str | None:
     """Return the name of an entry's large file, or None if the entry has none or cannot be read."""
     try:
         with _open(entry) as file:
-            start = file.read(len(_MAGIC) + _LENGTH.size)
-            (length,) = _LENGTH.unpack(start[len(_MAGIC) :])
-            big = from_json(file.read(min(length, _LARGEST_HEADER)))["big"]
-        return None if big is None else str(big["name"])
+            big = _read_entry(file)[0].big
     except _INVALID:
         return None
+    return None if big is None else big.name
 
 
 # The reader -----------------------------------------------------------------------------------------------------------

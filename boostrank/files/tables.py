@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import FileFormatError, MissingDependency
 from boostrank.core.queries import time_text
-from boostrank.core.types import Float32Array, Float64Array, Int64Array, first_true
+from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array, first_true
 from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.feature_space import FeatureSpace
 from boostrank.files import blocks as slots
@@ -107,7 +107,7 @@ class Batch:
         """Return a numeric column as float64[n], where NaN is missing."""
         return np.asarray(self.numbers(self._place(name)), np.float64)
 
-    def names(self, name: str) -> npt.NDArray[Any]:
+    def names(self, name: str) -> Array:
         """Return a column as text, object[n]. Missing values become "", and whole floats are written as integers."""
         place = self._place(name)
         text = self.words(place).fill_null("")
@@ -135,7 +135,7 @@ class Batch:
 
     # Columns by position
 
-    def numbers(self, place: int) -> npt.NDArray[Any]:
+    def numbers(self, place: int) -> Array:
         """Return a numeric column as float[n], where NaN is missing."""
         pa, array = arrow(), self.decoded(place)
         if not is_number(array.type):
@@ -177,7 +177,7 @@ class Batch:
         plain = pa.array(map(_plain, coded.dictionary.to_pylist()), pa.string())
         return plain.take(coded.indices)
 
-    def query_ids(self, place: int) -> tuple[npt.NDArray[Any], list[Fault]]:
+    def query_ids(self, place: int) -> tuple[Array, list[Fault]]:
         """Return the query id of each row as int64 or objects (see `runs_of`), and the rows without a query id."""
         pa, pc, array, name = arrow(), arrow(".compute"), self.decoded(place), self.columns.header[place]
         array = array.cast(pa.int64()) if pa.types.is_boolean(array.type) else array
@@ -307,7 +307,7 @@ class TableSource(Source):
         if self.reading.whole:
             return self._as_written(chunk, batch)
         columns, reading, faults = batch.columns, self.reading, list(batch.faults)
-        values: dict[int, npt.NDArray[Any]] = {}
+        values: dict[int, Array] = {}
         categories = {}
         for j, place in enumerate(columns.places):
             if place in columns.coded:
@@ -381,9 +381,7 @@ class TableSource(Source):
             )
         return Coding(name, ordered=ordered)
 
-    def _check_infinities(
-        self, out: Float32Array, batch: Batch, values: dict[int, npt.NDArray[Any]], faults: list[Fault]
-    ) -> int:
+    def _check_infinities(self, out: Float32Array, batch: Batch, values: dict[int, Array], faults: list[Fault]) -> int:
         """Treat infinite values according to the options, add faults, and return the number of accepted values."""
         at, inf = np.nonzero(np.isinf(out)), self.reading.inf
         if inf != "keep":
@@ -451,7 +449,7 @@ def is_text(kind: Any) -> bool:
     return str(kind) in ("string", "large_string", "string_view")  # old versions of pyarrow have no view of text
 
 
-def _matrix(columns: Sequence[npt.NDArray[Any]], rows: int) -> Float32Array:
+def _matrix(columns: Sequence[Array], rows: int) -> Float32Array:
     """Return the columns as float32[n, d]."""
     out = zeroed((rows, len(columns)), np.float32)
     with np.errstate(over="ignore"):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -204,7 +206,7 @@ def test_fault_111_a_pipe_under_the_name_of_an_entry_is_not_waited_for(tmp_path:
 @pytest.mark.parametrize(
     ("key", "value"),
     [("shape", ""), ("known", None), ("names", 3), ("note", None)]
-    + [("arrays", length) for length in (10**80, [10**80], [2**62, 2**62], [-1], [True], ["6"], None, [10**6])],
+    + [("arrays", shape) for shape in (6, (10**80,), (2**62, 2**62), (-1,), (True,), ("6",), None, (10**6,))],
 )
 def test_fault_112_an_entry_with_a_right_checksum_and_a_wrong_note_is_as_if_there_were_none(
     key: str, value: object, tmp_path: Path
@@ -217,17 +219,21 @@ def test_fault_112_an_entry_with_a_right_checksum_and_a_wrong_note_is_as_if_ther
 
     first = read()
     (entry,) = folder.glob("*.data")
-    body = entry.read_bytes()[:-32]
-    at = 8 + len(b"boostrank cache 1\n")
-    end = at + int.from_bytes(body[at - 8 : at], "little")
-    header = json.loads(body[at:end])
+    with np.load(io.BytesIO(entry.read_bytes()[:-32])) as arrays:
+        contents = dict(arrays)
+    header = json.loads(contents["header"].tobytes())
     if key == "note":
         header["note"] = value
-    elif key == "arrays":
-        header["arrays"][0][2] = value
-    else:
+    elif key != "arrays":
         header["note"][key] = value
-    text = json.dumps(header).encode()
-    body = body[: at - 8] + len(text).to_bytes(8, "little") + text + body[end:]
+    contents["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    buffer = io.BytesIO()
+    np.savez(buffer, **{name: array for name, array in contents.items() if (key, name) != ("arrays", "labels")})
+    if key == "arrays":
+        with zipfile.ZipFile(buffer, "a") as archive, archive.open("labels.npy", "w") as file:
+            text = repr({"descr": "<f8", "fortran_order": False, "shape": value}).encode()
+            file.write(np.lib.format.magic(1, 0) + len(text).to_bytes(2, "little") + text)
+            file.write(contents["labels"].tobytes())
+    body = buffer.getvalue()
     entry.write_bytes(body + hashlib.blake2b(body, digest_size=32).digest())
     assert read().fingerprint == first.fingerprint

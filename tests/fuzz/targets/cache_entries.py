@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 import boostrank
-from boostrank.files.store import _DIGEST, _LENGTH, _MAGIC
+from boostrank.files.store import _DIGEST, _HEADER
 from tests.fuzz.cases import damaged, edited, may_refuse
 
 PARAMS = {"objective": "sdcg", "num_leaves": 3, "verbosity": -1, "num_threads": 1, "min_data_in_leaf": 2}
@@ -33,37 +35,46 @@ def good() -> Path:
     return Path("good")
 
 
+def entries_in(folder: Path) -> list[Path]:
+    """The entries in a folder, without large files."""
+    return sorted(path for path in folder.iterdir() if path.suffix != ".big")
+
+
+def arrays_of(path: Path) -> dict[str, Any]:
+    """The arrays of an entry, of which one is its header."""
+    with np.load(io.BytesIO(path.read_bytes()[:-_DIGEST])) as arrays:
+        return dict(arrays)
+
+
 @st.composite
 def _drawn(draw: Any) -> dict[str, Any]:
-    names = sorted(path.name for path in good().iterdir())
-    entries = [name for name in names if (good() / name).read_bytes().startswith(_MAGIC)]
+    entries = entries_in(good())
     place = draw(st.integers(0, len(entries) - 1))
-    body = (good() / entries[place]).read_bytes()[:-_DIGEST]
-    at = len(_MAGIC) + _LENGTH.size
-    (length,) = _LENGTH.unpack(body[len(_MAGIC) : at])
-    header = json.loads(body[at : at + length])
+    header = json.loads(arrays_of(entries[place])[_HEADER].tobytes())
     rest = {key: value for key, value in header.items() if key != "key"}
     return {
         "place": place,
         "header": json.dumps(draw(edited(rest))),
-        "contents": draw(damaged(body[at + length :])),
-        "length": draw(st.sampled_from([0, 0, 0, 1, -1, 2**40])),
+        "body": draw(st.none() | damaged(entries[place].read_bytes()[:-_DIGEST])),
     }
 
 
 cases = _drawn()
 
 
-def check(place: int, header: str, contents: bytes, length: int) -> None:
+def check(place: int, header: str, body: bytes | None) -> None:
     folder = Path("hostile")
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(good(), folder)
-    entries = sorted(path for path in folder.iterdir() if path.read_bytes().startswith(_MAGIC))
-    at = len(_MAGIC) + _LENGTH.size
-    old = entries[place % len(entries)].read_bytes()
-    (old_length,) = _LENGTH.unpack(old[len(_MAGIC) : at])
-    text = json.dumps({"key": json.loads(old[at : at + old_length])["key"], **json.loads(header)}).encode()
-    body = _MAGIC + _LENGTH.pack(len(text) + length) + text + contents
-    entries[place % len(entries)].write_bytes(body + hashlib.blake2b(body, digest_size=_DIGEST).digest())
+    entries = entries_in(folder)
+    path = entries[place % len(entries)]
+    arrays = arrays_of(path)
+    if body is None:
+        key = json.loads(arrays[_HEADER].tobytes())["key"]
+        text = json.dumps({"key": key, **json.loads(header)}).encode()
+        buffer = io.BytesIO()
+        np.savez(buffer, **{**arrays, _HEADER: np.frombuffer(text, np.uint8)})
+        body = buffer.getvalue()
+    path.write_bytes(body + hashlib.blake2b(body, digest_size=_DIGEST).digest())
     with may_refuse():
         train(folder)
