@@ -21,7 +21,8 @@ from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.gradient import of_labels
 from boostrank.fit.params import METRIC_NAMES, as_list, headline, metric_names
 from boostrank.fit.train import train
-from boostrank.metric import BoundMetrics, Conventions, Metric, measures_a_query
+from boostrank.metrics import BoundMetrics, Conventions, Metric
+from boostrank.metrics.measure import measures_a_query
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import DEFAULT_EVAL_AT, KEYWORDS, Option, TrainOptions, declared, takes_options
 from boostrank.sklearn.splitters import QID, split_table
