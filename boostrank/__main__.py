@@ -1,12 +1,15 @@
 """Entry point for `python -m boostrank` and for the script `boostrank`."""
 
-from boostrank.core.machine import stop_quietly
+import sys
 
 
 def run() -> None:
     """Run the command line. Ctrl-C can interrupt it before its first import begins."""
-    stop_quietly()
-    from boostrank.cli import run as run_command
+    try:
+        from boostrank.cli import run as run_command
+    except KeyboardInterrupt:
+        print("boostrank: stopped", file=sys.stderr)  # noqa: T201
+        sys.exit(130)
 
     run_command()
 

@@ -22,7 +22,7 @@ from boostrank.core.files import write_all
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
 from boostrank.fit.params import OBJECTIVE_NAMES, ROUNDS_NAMES, SEED_NAMES, default_objective
 from boostrank.fit.run import describe_data, package_versions
-from boostrank.metric import BoundMetrics, Conventions, Metric
+from boostrank.metrics import BoundMetrics, Conventions, Metric
 from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.objective.mixture import objective_from_dict
@@ -307,9 +307,9 @@ def mlflow_metrics(*metrics: Metric | str, group: str = _QID, conventions: Conve
     """Return metrics, means over queries, for `mlflow.models.evaluate(..., extra_metrics=...)`.
 
     Args:
-        metrics: metrics as in `boostrank.metric.evaluate`; "ndcg@10" is named "ndcg_at_10".
+        metrics: metrics as in `boostrank.metrics.evaluate`; "ndcg@10" is named "ndcg_at_10".
         group: column of the evaluated data with the query ids.
-        conventions: as in `boostrank.metric.evaluate`.
+        conventions: as in `boostrank.metrics.evaluate`.
 
     Raises:
         MissingDependency: MLflow is not installed.

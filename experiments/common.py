@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.files import write_atomically
-from boostrank.metric import paired_difference
+from boostrank.metrics import paired_difference
 
 OUT = Path(__file__).parent
 

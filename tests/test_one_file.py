@@ -17,7 +17,7 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.core.params import Registry
 from boostrank.export import TARGETS
 from boostrank.files.source import FORMATS
-from boostrank.metrics import METRICS
+from boostrank.metrics.measure import METRICS
 from boostrank.objectives import OBJECTIVES
 from boostrank.objectives import _template as template
 from tests.cli.conftest import FEW, invoke

@@ -14,7 +14,7 @@ from boostrank.data.synthetic import make_ranking_data
 from boostrank.engines import ENGINES, get_backend
 from boostrank.fit.train import train
 from boostrank.kernels.objective import ObjectiveSpec
-from boostrank.metric import Metric
+from boostrank.metrics import Metric
 from boostrank.objective.description import Objective
 
 __all__ = ["Finding", "Status", "check_contract", "check_objective"]

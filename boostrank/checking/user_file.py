@@ -17,7 +17,7 @@ from boostrank.checking.rules import unsafe
 from boostrank.core.errors import BoostrankError, FileFormatError
 from boostrank.core.files import read_whole
 from boostrank.kernels.objective import ObjectiveSpec, check_arguments
-from boostrank.metric import Metric
+from boostrank.metrics import Metric
 from boostrank.objectives import OBJECTIVES
 
 _HOW = 'end the file with SPEC = boostrank.define_objective("my-objective", kernel)'

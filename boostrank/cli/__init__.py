@@ -14,9 +14,10 @@ import click
 
 from boostrank import __version__
 from boostrank.cli.errors import run_reporting_errors, show_tracebacks
+from boostrank.cli.process import exit_at_interrupted_imports, exit_at_second_press, prepare_streams
 from boostrank.core import machine
 from boostrank.core.errors import InputError
-from boostrank.core.machine import leave_at_second_press, openmp_environment, stop_quietly, take_over_streams
+from boostrank.core.machine import openmp_environment
 
 # Heading -> command -> summary.
 _HEADINGS = {
@@ -169,8 +170,8 @@ def commands() -> dict[str, click.Command]:
 
 def run() -> None:
     """Run the command line as a process."""
-    stop_quietly()
-    take_over_streams()
-    leave_at_second_press()
+    exit_at_interrupted_imports()
+    prepare_streams()
+    exit_at_second_press()
     machine.own_process = True
     cli()

@@ -107,7 +107,7 @@ class JudgedData:
 
     def __init__(self, own: Any, reading: FileOptions, by_label: Sequence[str], by_clicks: Sequence[str]) -> None:
         """Check the options before reading."""
-        from boostrank.metric import Conventions, Metric
+        from boostrank.metrics import Conventions, Metric
         from boostrank.reporting.section import read_matters
         from boostrank.reporting.segments import read_segments
 

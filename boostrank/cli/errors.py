@@ -20,9 +20,9 @@ from typing import Any
 
 import click
 
+from boostrank.cli.process import ONE_PRESS_SECONDS, exit_soon, hear_signals
 from boostrank.core import machine
 from boostrank.core.errors import BoostrankError
-from boostrank.core.machine import ONE_PRESS_SECONDS, hear_signals, leave_soon
 from boostrank.engines import engines_with
 from boostrank.options import FileOptions, TrainOptions, declared
 
@@ -74,7 +74,7 @@ def _status_of(work: Callable[[], Any]) -> int:
     except (click.Abort, KeyboardInterrupt):
         say("boostrank: stopped")
         if machine.own_process:
-            leave_soon(INTERRUPTED)
+            exit_soon(INTERRUPTED)
         return INTERRUPTED
     except Exception as error:
         usage = isinstance(error, click.ClickException)

@@ -16,7 +16,7 @@ from boostrank.options import FileOptions, MeasureOptions, argument, option
 
 if TYPE_CHECKING:
     from boostrank.core.conventions import Conventions
-    from boostrank.metric import MetricResult, PairedDifference
+    from boostrank.metrics import MetricResult, PairedDifference
 
     Results = dict[str, MetricResult]
 
@@ -48,7 +48,7 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
     or MS MARCO, or are tables (BEIR, ranx, PyTerrier) or JSON. ir-measures, if installed, computes metrics that
     boostrank lacks: judged@10, bpref, rbp(p=0.8,rel=1).
     """
-    from boostrank.metric import Conventions, paired_difference
+    from boostrank.metrics import Conventions, paired_difference
     from boostrank.reporting.segments import holm
 
     rules = Conventions.of(own.conventions or ("trec" if own.qrels else None), own.gain)
@@ -76,7 +76,7 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
 
 def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tuple[dict[str, Results], Any]:
     """Return each ranker's results, and the query weights."""
-    from boostrank.metric import BoundMetrics, Metric
+    from boostrank.metrics import BoundMetrics, Metric
     from boostrank.model.scores import columns_of, load_ranker, scores_of
 
     rankers, data = _rankers_and_data(own.files)

@@ -42,7 +42,7 @@ def importance(own: ImportanceOptions, reading: FileOptions) -> None:
     splits, and SHAP values centred within queries. Features that are constant within a query are shuffled between
     queries instead.
     """
-    from boostrank.metric import Conventions
+    from boostrank.metrics import Conventions
     from boostrank.reporting.section import read_groups
     from boostrank.reporting.sections.importance import importance
 

@@ -154,7 +154,7 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
     attributed to one convention at a time, in column order, so that each row adds up. trec_eval orders tied documents
     by name, which comments in DATA give as `# docid = NAME`.
     """
-    from boostrank.metric import Metric
+    from boostrank.metrics import Metric
     from boostrank.model.scores import load_ranker, scores_of
     from boostrank.reporting.conventions import explain_conventions
 

@@ -98,7 +98,7 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     from boostrank.fit.click_gate import copied_rows, tell_gate
     from boostrank.fit.params import headline
     from boostrank.fit.train import draft, fit, resolve
-    from boostrank.metric import Metric
+    from boostrank.metrics import Metric
     from boostrank.model.files import sidecar_path
     from boostrank.planning import choose_route, wanted_route
     from boostrank.tracking import JsonLines

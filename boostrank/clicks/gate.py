@@ -19,7 +19,7 @@ from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.data.dataset import RankingDataset
-from boostrank.metric import Conventions, Metric
+from boostrank.metrics import Conventions, Metric
 
 FOLDS = 5
 _MANY = 200

@@ -451,7 +451,8 @@ _KINDS = (
         "LightGBM's dump (dump_model, trees_to_dataframe): save the model, save_model('model.txt')",
     ),
     (
-        rb"""(?x),?Tree,Node,ID,Feature,|\s*(\[\s*)?["']?(\s|\\[nrt])*
+        # The possessive repetition keeps the time linear in the length of a file of blanks.
+        rb"""(?x),?Tree,Node,ID,Feature,|(["'\[\s]|\\[nrt])*+
         (\{(\s|\\[nrt])*\\?"nodeid|0:(\[|leaf=)|booster\[0\]:)""",
         f"XGBoost's dump (get_dump, dump_model, trees_to_dataframe): {_SAVE}",
     ),

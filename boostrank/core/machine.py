@@ -1,24 +1,18 @@
-"""Threads and memory of the process, fast imports, standard streams, and handling of Ctrl-C."""
+"""Threads and memory of the process, and fast imports."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import gc
-import io
 import math
 import os
 import re
-import signal
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from boostrank.core.errors import ParameterError, TrainingError
+from boostrank.core.errors import ParameterError
 
 MOST_THREADS = 1024
 """Maximum number of threads on machines with fewer cores. OpenMP aborts the process if it cannot start all threads."""
@@ -184,142 +178,3 @@ def uncollected(*, freeze: bool = False) -> Iterator[None]:
             gc.freeze()
         if enabled:
             gc.enable()
-
-
-_INTERRUPTED = 130
-ONE_PRESS_SECONDS = 0.3
-"""Time within which signals are treated as one key press, as wrappers such as `uv run` repeat the terminal's signal."""
-_PATIENCE = 2.0  # seconds until an unhandled Ctrl-C is reported, and until the process exits without waiting
-_heard = threading.Event()  # set once Python code has handled Ctrl-C
-_IMPORTING = "<frozen importlib._bootstrap>"
-
-
-def stop_quietly() -> None:
-    """Exit at once on Ctrl-C during an import, which may suppress `KeyboardInterrupt`. Raise it as usual elsewhere."""
-
-    def interrupted(number: int, frame: Any) -> None:
-        _heard.set()
-        while frame is not None:
-            if frame.f_code.co_filename == _IMPORTING:
-                _say("stopped")
-                os._exit(_INTERRUPTED)
-            frame = frame.f_back
-        raise KeyboardInterrupt
-
-    # Background jobs (`&`) ignore the signal; leave that as it is.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, interrupted)
-
-
-def hear_signals(hear: Callable[[int], None]) -> Callable[[], None]:
-    """Call `hear` with each signal's number in a thread, and return a function that stops the thread.
-
-    Python runs signal handlers between bytecodes, and compiled code can run for minutes. The wake-up file descriptor
-    receives signals at once.
-    """
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-
-    def listen() -> None:
-        while byte := os.read(reader, 1):
-            hear(byte[0])
-
-    def stop() -> None:
-        signal.set_wakeup_fd(before)
-        os.close(writer)
-        listener.join()
-        os.close(reader)
-
-    listener = threading.Thread(target=listen, daemon=True)
-    listener.start()
-    return stop
-
-
-def leave_at_second_press() -> None:
-    """Exit at once on a second Ctrl-C. Print a line if Python has not handled the first Ctrl-C."""
-    pressed: list[float] = []
-
-    def say_that_it_stops() -> None:
-        if not _heard.is_set():
-            _say("stopping as soon as compiled code returns (Ctrl-C once more: at once)")
-
-    def hear(number: int) -> None:
-        if number != signal.SIGINT:
-            return
-        pressed.append(time.monotonic())
-        if len(pressed) == 1:
-            _soon(say_that_it_stops)
-        elif pressed[-1] - pressed[0] > ONE_PRESS_SECONDS:
-            _say("stopped at once")
-            os._exit(_INTERRUPTED)
-
-    hear_signals(hear)
-
-
-def _soon(work: Callable[..., object], *arguments: Any) -> None:
-    timer = threading.Timer(_PATIENCE, work, arguments)
-    timer.daemon = True
-    timer.start()
-
-
-def leave_soon(status: int) -> None:
-    """Exit with this status after two seconds if the interpreter is still waiting for threads."""
-    _soon(os._exit, status)
-
-
-def _say(words: str) -> None:
-    if sys.stderr is not None:
-        sys.stderr.write(f"boostrank: {words}\n")
-        sys.stderr.flush()
-
-
-def take_over_streams() -> None:
-    """Prepare the standard streams for a command.
-
-    The next file to be opened would reuse a closed descriptor 0, 1 or 2, and messages would be written to that file. As
-    in gnulib's `stdopen`, open the descriptor in the wrong direction, so that reading and writing still fail.
-    """
-    for descriptor, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.set_inheritable(os.open(os.devnull, mode), True)  # takes the lowest free descriptor: this one
-    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
-    if os.name != "nt":  # Windows consoles take no bytes
-        sys.stdout = _text(Results(1, "wb", closefd=False), sys.stdout)
-        sys.stderr = _text(Messages(2, "wb", closefd=False), sys.stderr)
-
-
-class Results(io.FileIO):
-    """Standard output with write errors that name the stream."""
-
-    def write(self, data: Any) -> int | None:  # type: ignore[override]
-        try:
-            return super().write(data)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            reason = "it is closed" if error.errno == errno.EBADF else error.strerror
-            raise TrainingError(f"standard output: could not be written: {reason}; a part may be missing") from error
-
-
-class Messages(io.FileIO):
-    """Standard error that ignores write errors."""
-
-    def write(self, data: Any) -> int | None:  # type: ignore[override]
-        try:
-            return super().write(data)
-        except OSError:
-            return memoryview(data).nbytes
-
-
-def _text(raw: io.FileIO, before: Any) -> io.TextIOWrapper:
-    """Wrap a byte stream as text, with the settings of the stream that it replaces (None if that stream was closed)."""
-    return io.TextIOWrapper(
-        io.BufferedWriter(raw),
-        getattr(before, "encoding", "utf-8"),
-        getattr(before, "errors", "backslashreplace"),
-        line_buffering=getattr(before, "line_buffering", False),
-        write_through=getattr(before, "write_through", False),
-    )

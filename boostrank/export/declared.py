@@ -38,12 +38,8 @@ def _stand_ins(query: Any) -> Iterator[Any]:
         yield from _stand_ins(part)
 
 
-def name_fault(declared: Declared, names: Sequence[str], *, ordered: bool = False) -> str | None:
-    """Return why features cannot be those called `names` in the model, or None.
-
-    Args:
-        ordered: whether the program numbers the features in the order of their declaration.
-    """
+def name_fault(declared: Declared, names: Sequence[str]) -> str | None:
+    """Return why features cannot be those called `names` in the model, or None."""
     listed = list(map(name_of, declared))
     known = set(names)
     shared = known & set(listed)
@@ -53,10 +49,7 @@ def name_fault(declared: Declared, names: Sequence[str], *, ordered: bool = Fals
     typed = ", ".join(names[:20]) + ", ..." * (len(names) > 20)
     moved = [name for name, expected in zip(listed, names, strict=False) if name in known and name != expected]
     if shared == known == set(listed):
-        if not moved or not ordered:
-            return None
-        first = moved[0]
-        return f"the file has {first!r} as number {listed.index(first) + 1}; list the features in this order: {typed}"
+        return None
     plain = not shared or all(isinstance(feature, str) for feature in declared)
     if len(listed) == len(names) and not moved and plain:
         return None  # other names for the model's features

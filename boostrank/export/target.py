@@ -101,7 +101,6 @@ class TargetSpec:
         resolution: function that returns the distance of the target's from the model's thresholds, float64[M]; None: 0.
         unset: value that documents without a feature have if its declaration sets none; NaN for a missing value.
         default: what declares the value, `{value}`, for documents without a feature.
-        ordered: whether the program numbers features in the order of their declaration.
         finite: whether the format has no infinite values, in which case the proof omits them.
         most_rows: maximum number of rows in the proof.
         no_missing: how the target reads missing values, if it has none.
@@ -125,7 +124,6 @@ class TargetSpec:
     resolution: Callable[[Forest], Float64Array] | None = None
     unset: float = math.nan
     default: str = "no `missing` and no `default_score` in its query"
-    ordered: bool = False
     finite: bool = False
     most_rows: int = 150_000
     no_missing: str = ""
@@ -193,7 +191,7 @@ class TargetSpec:
         if missing and self.no_missing:
             words = f"the data have missing values; {self.no_missing}"
             yield Objection("missing", words, self.remedy, options="--fill median")
-        if declared and names and (fault := name_fault(declared, names, ordered=self.ordered)):
+        if declared and names and (fault := name_fault(declared, names)):
             yield Objection("names", fault, "pass the features of the model with --feature-names")
         for feature in declared if names and not self.no_missing else ():
             if isinstance(feature, str):  # a name alone declares no default

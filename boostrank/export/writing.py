@@ -111,7 +111,7 @@ def _served(
     _check(target.objections(within=within))
     columns = model.feature_names
     given = columns if given is None else given
-    if fault := name_fault(given, columns, ordered=target.ordered):
+    if fault := name_fault(given, columns):
         raise ParameterError(f"--feature-names: {fault}")
     names = tuple(map(name_of, given))
     names = columns if set(names) == set(columns) else names  # the model's, in the order of a feature store

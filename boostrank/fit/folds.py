@@ -26,7 +26,7 @@ from boostrank.fit.plan import Member, Plan
 from boostrank.fit.run import describe_data, run
 from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
 from boostrank.fit.start.ridge import FOLDS
-from boostrank.metric import BoundMetrics
+from boostrank.metrics import BoundMetrics
 from boostrank.model.averaging import average, capped, count_trees, deviation
 from boostrank.model.ranking_model import RankingModel
 

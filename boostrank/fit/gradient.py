@@ -17,7 +17,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.engines.trees import in_range
 from boostrank.kernels.driver import AllReduce, PassStats, alone
 from boostrank.kernels.jit import CompiledFunction
-from boostrank.metric import BoundMetrics, Conventions, Metric
+from boostrank.metrics import BoundMetrics, Conventions, Metric
 from boostrank.objective.bound import BoundObjective, Gradient
 from boostrank.objective.description import TrainingObjective
 

@@ -19,7 +19,7 @@ from boostrank.kernels.jit import CompiledFunction
 from boostrank.kernels.objective import ObjectiveSpec
 from boostrank.kernels.options import OPTIONS
 from boostrank.kernels.primitives import SEED
-from boostrank.metric import Metric
+from boostrank.metrics import Metric
 from boostrank.objective.description import Objective, TrainingObjective
 from boostrank.objective.mixture import MIXTURE_PARAMS, accepted_params, parse_objective
 from boostrank.objectives import OBJECTIVES

@@ -12,7 +12,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
 from boostrank.fit.params import AUTO_START, SEED_NAMES, TrainingParameters, headline, pop_param, split_params
 from boostrank.kernels.driver import AllReduce, alone
-from boostrank.metric import Conventions, Metric
+from boostrank.metrics import Conventions, Metric
 from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import DEFAULT_ROUNDS, PLAIN, TrainOptions

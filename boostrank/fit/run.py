@@ -41,7 +41,7 @@ from boostrank.fit.params import (
 )
 from boostrank.fit.plan import Plan
 from boostrank.fit.start.cross_fit import CrossFitted, limits_of, start_of
-from boostrank.metric import Metric
+from boostrank.metrics import Metric
 from boostrank.model import constraints
 from boostrank.model.averaging import check_start
 from boostrank.model.files import content_sha256

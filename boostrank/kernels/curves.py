@@ -12,7 +12,7 @@ import numpy.typing as npt
 from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.jit import F1, F2, I1, entry_point, inline
+from boostrank.kernels.jit import F1, F2, I1, allocates, entry_point, inline
 
 LOWEST = float(np.finfo(np.float64).min)
 """The smallest finite number; -infinity, below it, is missing, because a LightGBM tree sends both the same way."""
@@ -196,6 +196,7 @@ def _find(
 
 
 @entry_point(types.void(_S2, I1, I1, _S1, types.Array(types.boolean, 1, "C"), F1, F1, F2))
+@allocates
 def _values(
     rows: Float32Array,
     feature: Int64Array,
@@ -217,6 +218,7 @@ def _values(
 
 
 @entry_point(types.void(_S2, I1, I1, _S1, F2, I1, F1, I1))
+@allocates
 def _scores(
     rows: Float32Array,
     feature: Int64Array,

@@ -28,7 +28,7 @@ from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.curves import ZERO, Curves, rounded_down
-from boostrank.kernels.jit import F1, I1, INT, CompiledFunction, entry_point, inline
+from boostrank.kernels.jit import F1, I1, INT, CompiledFunction, allocates, entry_point, inline
 from boostrank.kernels.primitives import uniform
 
 NAN_LEFT, ZERO_IS_MISSING, CATEGORICAL, LISTED_RIGHT = 1, 2, 4, 8
@@ -373,6 +373,7 @@ def _depths(left: Int64Array, trees: int) -> Int64Array:
     return depth
 
 
+@allocates
 def _score_in(
     rows: UInt32Array, column: Int32Array, kind: Int32Array, near_: int, start_view: Int32Array, ptr: Int64Array,
     end: UInt32Array, level: Reals, nodes: UInt64Array, value: Reals, depth: Int64Array, out: Float64Array,

@@ -36,7 +36,7 @@ import math
 import numpy as np
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.jit import allocates, inline, inline_sums
 
 STEP = 0.3
 """The step h of the lattice, for which r is below 3e-12."""
@@ -85,6 +85,7 @@ _BASE, _DONE, _NEXT = 0, 1, 2
 
 
 @inline
+@allocates
 def gauss_gradient(
     s: Float64Array, first: int, last: int, stop: int, unit: float, weight: Float64Array, documents: Float64Array,
     node: Int64Array, nodes: Float64Array, gradient: Float64Array, curvature: Float64Array, work: Float64Array,
@@ -218,6 +219,7 @@ _GAP = 1.5 * _REACH * STEP  # gap in u across which Gaussians are negligible
 
 
 @inline
+@allocates
 def gaussian_rank_changes(
     x: Float64Array, centre: Float64Array, deviation: float, gains: Float64Array, drop: Float64Array, out: Float64Array
 ) -> None:

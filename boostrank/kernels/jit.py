@@ -48,20 +48,21 @@ T = TypeVar("T")
 # Division by zero follows IEEE 754: kernels guard it themselves, and Numba's check prevents vectorisation.
 _OPTIONS = {"nogil": True, "error_model": "numpy"}
 _PACKAGE = Path(__file__).parents[1]
-_ALLOCATING = {"empty", "zeros", "ones", "full"}
 
 
 def _options_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Return Numba's options. Reference counts, a fifth of the code, are left out if our function allocates nothing."""
     is_ours = Path(function.__code__.co_filename).is_relative_to(_PACKAGE)
-    return _OPTIONS | {"_nrt": not is_ours or _allocates(function)}
+    return _OPTIONS | {"_nrt": not is_ours or hasattr(function, "allocates")}
 
 
-def _allocates(function: Any) -> bool:
-    """Return True if the function, or a function that it calls, creates an array."""
-    names = function.__code__.co_names
-    called = [getattr(function.__globals__.get(name), "py_func", None) for name in names]
-    return not _ALLOCATING.isdisjoint(names) or any(_allocates(one) for one in called if one is not None)
+def allocates(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark a function of boostrank that creates arrays, itself or in a function that it calls.
+
+    Numba refuses to compile the others if they create arrays.
+    """
+    vars(function)["allocates"] = True
+    return function
 
 
 def inline(function: Callable[P, R]) -> Callable[P, R]:

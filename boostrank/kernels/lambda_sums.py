@@ -25,7 +25,7 @@ import numpy as np
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.expsum import CURVATURE, CURVATURE_FAR, CURVATURE_RATE, EXACT, FADED, NOTHING, SIGMOID, SOFTPLUS
 from boostrank.kernels.intrinsics import WIDE, add_outer, inner
-from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.jit import allocates, inline, inline_sums
 from boostrank.kernels.primitives import LARGEST_LOSS
 
 TILE = 32
@@ -82,6 +82,7 @@ def discount_row(n: int, sums: int) -> int:
 
 
 @inline
+@allocates
 def add_far_pairs(
     sums: int, s: Float64Array, grade: Int64Array, worth: Float64Array, d: Float64Array, alpha: float, by_rank: float,
     by_delta: float, blend: float, with_loss: bool, grad: Float64Array, hess: Float64Array,
@@ -119,6 +120,7 @@ def add_far_pairs(
 
 
 @inline_sums
+@allocates
 def _pass(
     side: float, s: Float64Array, grade: Int64Array, worth: Float64Array, d: Float64Array, alpha: float, by_rank: float,
     coefficients: Float64Array, softplus: Float64Array, weights: Float64Array, reach: Float64Array, grad: Float64Array,

@@ -140,6 +140,7 @@ class Kernel(CompiledFunction[..., float]):
         entry = FunctionType(made, names, self.body.__name__)
         entry.__qualname__, entry.__module__ = self.body.__qualname__, self.body.__module__
         entry.__doc__ = self.body.__doc__
+        vars(entry).update(vars(self.body))
         return entry
 
 

@@ -40,7 +40,7 @@ import math
 import numpy as np
 
 from boostrank.core.types import Float64Array
-from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.jit import allocates, inline, inline_sums
 from boostrank.kernels.primitives import discount
 
 DISCOUNTS: tuple[tuple[int, float, tuple[float, ...], tuple[float, ...]], ...] = (
@@ -353,6 +353,7 @@ def _slope(pi: float, weights: Float64Array, low: int, high: int, c: int) -> flo
 
 
 @inline
+@allocates
 def scaled(
     s: Float64Array, scale: float, gains: Float64Array, blend: float, sweeps: int, on_others: Float64Array,
     on_own: Float64Array,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from numba import types
 
 from boostrank.core.types import Float32Array, Int64Array
-from boostrank.kernels.jit import I1, INT, entry_point, inline, query_blocks, run_parallel
+from boostrank.kernels.jit import I1, INT, allocates, entry_point, inline, query_blocks, run_parallel
 
 KINDS = ("rank", "zscore", "best", "mean")
 """The kinds of features, whose indices the kernel uses."""
@@ -132,6 +132,7 @@ def _rank(values: Float32Array, keys: Keys, spare: Keys, counts: Int64Array, out
 
 
 @entry_point(types.void(INT, INT, _X2, I1, I1, I1, INT, _X2))
+@allocates
 def _fill(
     start: int,
     stop: int,

@@ -1,6 +1,15 @@
-"""The metrics, each in a file of its own, which `METRICS` discovers."""
+"""Metrics of a ranking, and their conventions. Each metric is a file of this folder."""
 
-from boostrank.core.params import Registry
-from boostrank.kernels.metric import MetricSpec
+from boostrank.core.conventions import Conventions
+from boostrank.core.resampling import PairedDifference, paired_difference
+from boostrank.metrics.measure import BoundMetrics, Metric, MetricResult, evaluate
 
-METRICS: Registry[MetricSpec] = Registry("boostrank.metrics", "metric")
+__all__ = [
+    "BoundMetrics",
+    "Conventions",
+    "Metric",
+    "MetricResult",
+    "PairedDifference",
+    "evaluate",
+    "paired_difference",
+]

@@ -16,7 +16,7 @@ from boostrank.core.errors import DataError, InputError, MissingDependency, Para
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.files.judgements import Values, values_by_query
-from boostrank.metric import BoundMetrics, Metric, MetricResult
+from boostrank.metrics import BoundMetrics, Metric, MetricResult
 
 RUN = "query Q0 document rank score tag"
 

@@ -40,7 +40,7 @@ from boostrank.kernels.expsum import (
     group_by_gain,
     softplus_of_power,
 )
-from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.jit import allocates, inline, inline_sums
 from boostrank.kernels.lambda_sums import TILE, add_far_pairs
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import LARGEST, bounded, discount, ideal_dcg
@@ -75,6 +75,7 @@ _SHORT, _SHORT_A_GRADE = 800, 10
     by_score=True,
     loss_on_demand=True,
 )
+@allocates
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     n, blend = query.scores.size, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)

@@ -36,7 +36,7 @@ from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import DIRECT, SUMS
 from boostrank.kernels.gauss import IROOM, PART, ROOM, SLOTS, VALUE, WEIGHT, gauss_gradient
-from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.jit import allocates, inline, inline_sums
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg
 from boostrank.kernels.shared import (
@@ -77,6 +77,7 @@ _NODES = 4
 @objective_kernel(
     params=PARAMS, scratch=f"s gradient curvature weight documents:3 work:{ROOM}", int_scratch=f"node iwork:{IROOM}"
 )
+@allocates
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     n, mix = query.scores.size, params.mix
     if n == 0:
@@ -90,6 +91,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 
 @inline
+@allocates
 def _smooth_dcg(query: Query, params: Any, ideal: float, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """Return J, and write the gradient of -J and its curvature to `grad` and `hess`."""
     n, order, sigma = query.scores.size, query.order, params.sigma

@@ -49,6 +49,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import DIRECT, EXACT, SUMS
+from boostrank.kernels.jit import allocates
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import ideal_dcg
 from boostrank.kernels.shared import NORMALIZE, TRAIN_DISCOUNT, default_constants, positive
@@ -101,6 +102,7 @@ def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, value
 
 
 @objective_kernel(params=PARAMS, scratch=f"others own room:{ROOM}", by_score=True)
+@allocates
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     n, blend, model = query.scores.size, params.train_discount, params.ranks
     ideal = ideal_dcg(query.query_const, blend)

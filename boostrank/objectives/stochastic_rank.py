@@ -34,7 +34,7 @@ from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.expsum import DIRECT, SUMS
 from boostrank.kernels.gauss import gaussian_rank_changes
-from boostrank.kernels.jit import inline_sums
+from boostrank.kernels.jit import allocates, inline_sums
 from boostrank.kernels.objective import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import SEED, discount, fast_exp, gather, ideal_dcg, normal, origin, sort_descending
 from boostrank.kernels.shared import TRAIN_DISCOUNT, K, numbered_constants, positive
@@ -62,6 +62,7 @@ _NARROWEST = 1e-290
 
 
 @objective_kernel(params=PARAMS, scratch="z drop noise noisy x g pulls", int_scratch="places spare", by_score=True)
+@allocates
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     n, s, blend = query.scores.size, query.scores, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)

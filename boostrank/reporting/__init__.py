@@ -6,38 +6,12 @@ Members are imported on first use.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from boostrank.reporting.comparison import Comparison, compare
-    from boostrank.reporting.evaluation import evaluate
-    from boostrank.reporting.explanation import Why, why
-    from boostrank.reporting.noise import measure_noise
-    from boostrank.reporting.page import Report, report
-    from boostrank.reporting.sections.importance import Importance, importance
+from boostrank.core.lazy import modules_of_names
 
-_NAMES = {
-    "comparison": "Comparison compare",
-    "evaluation": "evaluate",
-    "explanation": "Why why",
-    "noise": "measure_noise",
-    "page": "Report report",
-    "sections.importance": "Importance importance",
-}
-_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-__all__ = [
-    "Comparison",
-    "Importance",
-    "Report",
-    "Why",
-    "compare",
-    "evaluate",
-    "importance",
-    "measure_noise",
-    "report",
-    "why",
-]
+_MODULES = modules_of_names(__file__)
+__all__ = sorted(_MODULES)
 
 
 def __dir__() -> list[str]:
@@ -45,6 +19,6 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

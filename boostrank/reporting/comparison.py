@@ -18,7 +18,8 @@ from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, pair
 from boostrank.core.text import NUMERIC, count_of
 from boostrank.core.types import Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
-from boostrank.metric import Conventions, Metric, Metrics
+from boostrank.metrics import Conventions, Metric
+from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.charts import COLOURS, Chart, alt, histogram, need_report_extra
 from boostrank.reporting.documents import shown_value
@@ -304,7 +305,7 @@ def compare(
 ) -> Comparison:
     """Compare two rankers query by query.
 
-    Intervals and p-values come from `boostrank.metric.paired_difference`, as in `boostrank evaluate`.
+    Intervals and p-values come from `boostrank.metrics.paired_difference`, as in `boostrank evaluate`.
 
     Args:
         old, new: models, boosters or fitted rankers of LightGBM or XGBoost, their files, or scores, float[N] in input

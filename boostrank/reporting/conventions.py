@@ -18,7 +18,8 @@ from boostrank.core.conventions import (
 )
 from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
-from boostrank.metric import BoundMetrics, Metric, Names
+from boostrank.metrics import BoundMetrics, Metric
+from boostrank.metrics.measure import Names
 
 _Values = Callable[[Conventions], dict[str, float]]
 
@@ -174,7 +175,7 @@ def explain_conventions(
     """Explain how a metric's value differs between libraries.
 
     Args:
-        labels, scores, queries, metrics, threads: as for `boostrank.metric.evaluate`.
+        labels, scores, queries, metrics, threads: as for `boostrank.metrics.evaluate`.
         names: convention names from `core.conventions.PRESETS`.
         base: name of the reference conventions.
         docnos: document names, by which trec_eval orders ties. Without names, the value for trec_eval is the mean over

@@ -7,7 +7,8 @@ from typing import Any
 import numpy.typing as npt
 
 from boostrank.data.dataset import RankingDataset, takes_dataset
-from boostrank.metric import MetricResult, Metrics
+from boostrank.metrics import MetricResult
+from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.rank_changes import Ranker
 from boostrank.reporting.section import Context

@@ -26,7 +26,7 @@ from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.run import run
 from boostrank.fit.train import resolve
-from boostrank.metric import BoundMetrics, Conventions, MetricResult
+from boostrank.metrics import BoundMetrics, Conventions, MetricResult
 from boostrank.options import TrainOptions
 
 SOURCES = ("seed", "row order", "training queries")

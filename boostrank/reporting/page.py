@@ -18,7 +18,7 @@ from boostrank.core.errors import BoostrankError, ParameterError
 from boostrank.core.files import write_atomically
 from boostrank.core.text import small_table
 from boostrank.data.dataset import RankingDataset, takes_dataset
-from boostrank.metric import Metric
+from boostrank.metrics import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.charts import Chart, need_report_extra
 from boostrank.reporting.rank_changes import Ranker

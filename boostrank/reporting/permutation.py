@@ -20,7 +20,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.kernels.forest import permute_within
 from boostrank.kernels.primitives import round_seed
-from boostrank.metric import BoundMetrics, Metric
+from boostrank.metrics import BoundMetrics, Metric
 from boostrank.reporting.scoring import DocumentProgress, Scorer, in_batches, metrics_of_block, over_blocks
 
 

@@ -20,7 +20,7 @@ from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.kernels.jit import run_parallel
-from boostrank.metric import BoundMetrics, Metric
+from boostrank.metrics import BoundMetrics, Metric
 from boostrank.model.ranking_model import RankingModel
 
 # Number of rows on which the walker is compared with the engine.

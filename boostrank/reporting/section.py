@@ -27,7 +27,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.fit.params import headline
 from boostrank.kernels.forest import Walker
-from boostrank.metric import BoundMetrics, Metric
+from boostrank.metrics import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record
 from boostrank.reporting.charts import theme, vega_script
 from boostrank.reporting.html import Table, block

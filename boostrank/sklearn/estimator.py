@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from inspect import signature
 from operator import attrgetter
 from os import PathLike
 from typing import Any
@@ -20,7 +21,8 @@ from boostrank.fit.callbacks import LogRounds
 from boostrank.fit.gradient import of_labels
 from boostrank.fit.params import METRIC_NAMES, as_list, headline, metric_names
 from boostrank.fit.train import train
-from boostrank.metric import BoundMetrics, Conventions, Metric, measures_a_query
+from boostrank.metrics import BoundMetrics, Conventions, Metric
+from boostrank.metrics.measure import measures_a_query
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import DEFAULT_EVAL_AT, KEYWORDS, Option, TrainOptions, declared, takes_options
 from boostrank.sklearn.splitters import QID, split_table
@@ -52,29 +54,12 @@ _FIT = (
     *("eval_metric", "eval_at", "feval", "early_stopping_rounds"),
     *("init_model", "callbacks", "checkpoint", "feature_name", "categorical_feature"),
 )
-_PREDICT = ("num_iteration", "start_iteration", "pred_leaf", "pred_contrib", "threads")
-_RENAMED = {
-    "xgb_model": "init_model",
-    "sample_weight_eval_set": "eval_sample_weight",
-    "valid_sets": "eval_set",
-    "valid_names": "eval_names",
-    "num_threads": "threads",
-    "n_jobs": "threads",
-    "ntree_limit": "num_iteration",
-}
-"""Mapping from names in LightGBM or XGBoost to the names here, with the same meaning."""
-_NEEDLESS = ("raw_score", "output_margin", "validate_features", "predict_disable_shape_check")
+_PREDICT = tuple(signature(RankingModel.predict).parameters.keys() - {"self", "data", "qid", "group", "calibrated"})
+_RENAMED = {"xgb_model": "init_model", "sample_weight_eval_set": "eval_sample_weight"}
+"""Arguments of `fit` in XGBoost, with their names here."""
+_NEEDLESS = ("raw_score", "output_margin", "validate_features")
 """Arguments that `predict` ignores, because scores are always raw, and columns are checked by name."""
-_REFUSED = {
-    **dict.fromkeys(
-        ("init_score", "base_margin", "eval_init_score", "base_margin_eval_set"),
-        "the model cannot add initial scores in predict; pass a model to continue as init_model instead",
-    ),
-    "position": "LightGBM corrects lambdarank for the positions of clicks; here, train by clicks: "
-    "docs/guide/clicks.md, or boostrank train --clicks",
-    "feature_weights": "columns are sampled uniformly: BoostRanker(backend='xgboost', colsample_bytree=...)",
-    "eval_class_weight": "rankers have no classes",
-}
+_INITIAL_SCORES = ("init_score", "base_margin")
 
 
 def _of_model(name: str, doc: str, kind: Callable[[Any], Any] = lambda value: value) -> Any:
@@ -518,16 +503,22 @@ def _predict_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ours(given: Mapping[str, Any], known: tuple[str, ...], method: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for name, value in given.items():
-        if value is not None and name in _REFUSED:
-            raise ParameterError(f"{method}({name}=...): {_REFUSED[name]}")
-        own = _RENAMED.get(name, name)
-        if own not in known and name not in _REFUSED:
+        if value is None and name in _INITIAL_SCORES:
+            continue
+        if name in _INITIAL_SCORES:
+            raise ParameterError(
+                f"{method}({name}=...): the model cannot add initial scores in predict; pass a model to continue as "
+                "init_model instead"
+            )
+        renamed = _RENAMED.get(name, name)
+        if renamed not in known:
             hint = did_you_mean(name, (*known, *_RENAMED, "eval_X", "eval_y"), list_all=False)
             raise ParameterError(f"{method} has no argument {name!r}.{hint}")
-        found = found if value is None else _with(found, own, value, name)
-    return found
+        if value is not None:
+            arguments = _with(arguments, renamed, value, name)
+    return arguments
 
 
 def _with(given: Mapping[str, Any], name: str, value: Any, alias: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from boostrank.fit.plan import Plan
 from boostrank.fit.train import resolve
 from boostrank.kernels.objective import ObjectiveSpec
 from boostrank.kernels.options import OPTIONS
-from boostrank.metric import BoundMetrics
+from boostrank.metrics import BoundMetrics
 from boostrank.objective.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
 from boostrank.options import KEYWORDS, SingleOptions, TrainOptions, declared, takes_options

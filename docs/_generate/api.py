@@ -12,7 +12,7 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
         'is a name too, in CapWords: `boostrank.ShfSdcg(sigma=0.5)` is `boostrank.Objective("shf-sdcg", sigma=0.5)`.',
         [("boostrank", None)],
     ),
-    "metric": ("boostrank.metric", "Metrics of a ranking, and their conventions.", [("boostrank.metric", None)]),
+    "metric": ("boostrank.metrics", "Metrics of a ranking, and their conventions.", [("boostrank.metrics", None)]),
     "data": (
         "boostrank.data, boostrank.files",
         "Generated data, the writer, and tools for files that never cut a query.",

@@ -26,7 +26,7 @@ from boostrank.clicks.gate import Judged, gate, held_out, judging_propensities
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.simulate import Users, click_probabilities, simulate_clicks
 from boostrank.core.errors import DataError
-from boostrank.metric import Conventions, Metric
+from boostrank.metrics import Conventions, Metric
 from experiments.common import arguments, data_root, markdown, save
 
 SETS = {

@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 
 import boostrank
-from boostrank.metric import Metric, paired_difference
+from boostrank.metrics import Metric, paired_difference
 from experiments.common import arguments, data_root, markdown, save
 from experiments.curvature.families import CURVATURES, SHIPPED, SPECS
 from experiments.curvature.layout import check_layout

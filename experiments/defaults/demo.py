@@ -23,7 +23,7 @@ import numpy.typing as npt
 import boostrank
 from boostrank.core.errors import DataWarning
 from boostrank.core.machine import resolve_threads
-from boostrank.metric import BoundMetrics, MetricResult, PairedDifference, paired_difference
+from boostrank.metrics import BoundMetrics, MetricResult, PairedDifference, paired_difference
 from boostrank.model.averaging import count_trees
 from boostrank.model.scores import read_scores
 from experiments.common import arguments

@@ -19,7 +19,7 @@ import numpy as np
 from rich.console import Console
 
 import boostrank
-from boostrank.metric import BoundMetrics
+from boostrank.metrics import BoundMetrics
 from experiments.common import arguments, markdown, save
 from experiments.defaults.splits import STAGES, folds
 from experiments.defaults.tools import GROUPS, TOOLS, Tool

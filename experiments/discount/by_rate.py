@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import boostrank
-from boostrank.metric import Metric, paired_difference
+from boostrank.metrics import Metric, paired_difference
 from experiments.common import arguments, data_root
 
 RATES = (0.05, 0.2, 0.7)

@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 import boostrank
-from boostrank.metric import Metric, paired_difference
+from boostrank.metrics import Metric, paired_difference
 from experiments.common import arguments, data_root, interval, markdown, save
 
 SETS = {

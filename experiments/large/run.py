@@ -19,7 +19,7 @@ import numpy as np
 import boostrank
 from boostrank.core.files import write_atomically
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.metric import Metric, paired_difference
+from boostrank.metrics import Metric, paired_difference
 from experiments.common import markdown, save
 from experiments.large.rough import rough
 from experiments.peers.engines import Stopping

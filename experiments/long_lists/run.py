@@ -26,7 +26,7 @@ import boostrank
 from boostrank.core.files import write_atomically
 from boostrank.core.queries import QueryIndex
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.metric import BoundMetrics, paired_difference
+from boostrank.metrics import BoundMetrics, paired_difference
 from boostrank.objective.mixture import parse_objective
 from boostrank.objectives import OBJECTIVES
 from experiments.common import interval, markdown, save

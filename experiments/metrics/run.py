@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 
 import boostrank
-from boostrank.metric import BoundMetrics
+from boostrank.metrics import BoundMetrics
 from experiments.common import arguments, interval, markdown, save
 from experiments.defaults.run import code_of_boostrank
 from experiments.defaults.splits import STAGES, folds

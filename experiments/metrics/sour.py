@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import boostrank
-from boostrank.metric import BoundMetrics
+from boostrank.metrics import BoundMetrics
 from experiments.common import markdown, save
 from experiments.defaults.run import code_of_boostrank
 from experiments.defaults.splits import folds

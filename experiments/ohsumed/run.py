@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 
 import boostrank
-from boostrank.metric import evaluate, paired_difference
+from boostrank.metrics import evaluate, paired_difference
 from boostrank.objectives import OBJECTIVES
 from experiments.common import arguments, data_root, interval, markdown, save
 

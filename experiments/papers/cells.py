@@ -16,7 +16,7 @@ from rich.console import Console
 
 import boostrank
 from boostrank.core.files import write_atomically
-from boostrank.metric import Conventions, evaluate
+from boostrank.metrics import Conventions, evaluate
 
 OUT = Path(__file__).parent / "out"
 FOLDS = (1, 2, 3, 4, 5)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.metric import paired_difference
+from boostrank.metrics import paired_difference
 from experiments.common import markdown
 from experiments.papers.cells import FOLDS, Cell, Lab, console, mean_of, pooled, settled_ridge
 

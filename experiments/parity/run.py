@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import boostrank
-from boostrank.metric import Metric, paired_difference
+from boostrank.metrics import Metric, paired_difference
 from experiments.common import arguments, data_root, markdown, save
 
 SETS = {

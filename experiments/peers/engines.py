@@ -35,7 +35,7 @@ import numpy.typing as npt
 import boostrank
 from boostrank.fit.start.cross_fit import cross_fitted
 from boostrank.kernels.curves import Curves
-from boostrank.metric import BoundMetrics
+from boostrank.metrics import BoundMetrics
 from boostrank.objective.mixture import parse_objective
 from experiments.peers.methods import Method
 from experiments.peers.space import Trees

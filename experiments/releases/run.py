@@ -26,7 +26,7 @@ from rich.console import Console
 
 from boostrank.core.machine import resolve_threads
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.metric import BoundMetrics, paired_difference
+from boostrank.metrics import BoundMetrics, paired_difference
 from boostrank.reporting.segments import holm
 from experiments.common import arguments, interval, markdown, save
 from experiments.defaults.run import code_of_boostrank

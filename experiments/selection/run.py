@@ -15,7 +15,7 @@ import numpy.typing as npt
 from rich.console import Console
 
 import boostrank
-from boostrank.metric import BoundMetrics, paired_difference
+from boostrank.metrics import BoundMetrics, paired_difference
 from experiments.common import arguments, data_root, markdown, save
 from experiments.peers.splits import PARTS, SETS, Fold, folds, read
 

@@ -14,7 +14,7 @@ import click
 from boostrank.cli import commands
 from boostrank.cli import errors as statuses
 from boostrank.core import errors
-from boostrank.metrics import METRICS
+from boostrank.metrics.measure import METRICS
 from boostrank.objectives import OBJECTIVES
 
 ROOT = Path(__file__).parents[2]

@@ -40,12 +40,12 @@ def test_names_come_from_a_file(model: Path, tmp_path: Path) -> None:
 
 def test_what_would_score_otherwise_is_refused_and_allowed_by_name(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.json"
-    refused = invoke("export", model, "--to", "solr-8", "-o", path)
+    refused = invoke("export", model, "--to", "opensearch-2", "-o", path)
     assert refused.exit_code == 2
     assert "of kind 'missing'" in refused.stderr
     assert "`--allow missing`" in refused.stderr
     assert not path.exists()
-    allowed = invoke("export", model, "--to", "solr-8", "-o", path, "--allow", "missing")
+    allowed = invoke("export", model, "--to", "opensearch-2", "-o", path, "--allow", "missing")
     assert allowed.exit_code == 0, allowed.stderr
     assert any(line.startswith("missing: ") and "have different scores" in line for line in messages(allowed))
     assert "splits: except for missing rows, the same bits" in allowed.stdout
@@ -127,7 +127,7 @@ def test_what_a_target_cannot_hold_is_refused_before_training(
 
 
 @pytest.mark.parametrize(("target", "words", "options"), [
-    ("solr-8", "--fill", ("--fill", "median")), ("opensearch-2", "--fill", ("--fill", 0)),
+    ("opensearch-2", "--fill", ("--fill", "median")),
     ("sql", "--max-trees 900", ("--max-trees", 900)),
 ])  # fmt: skip
 def test_what_the_export_refuses_is_refused_with_the_option(
@@ -160,7 +160,7 @@ def test_a_target_that_holds_everything_is_silent(tmp_path: Path) -> None:
 
 def test_the_doctor_knows_the_target(tmp_path: Path) -> None:
     data = table(tmp_path / "t.csv")
-    result = invoke("doctor", data, *CATEGORICAL, "--for", "solr-8", "--json")
+    result = invoke("doctor", data, *CATEGORICAL, "--for", "opensearch-2", "--json")
     found = {one["check"]: one["severity"] for one in json.loads(result.stdout)}
     assert found.items() >= {"target-categories": "error", "target-missing": "error"}.items()
     assert result.exit_code == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import boostrank
-from boostrank.metric import Conventions, evaluate
+from boostrank.metrics import Conventions, evaluate
 from tests.cli.conftest import COMMAND, FEW, invoke
 
 # The generated data have missing values, which the reader mentions.

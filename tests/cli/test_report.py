@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from boostrank.metric import evaluate
+from boostrank.metrics import evaluate
 from tests.model.real_models import lightgbm_models, xgboost_models
 
 from .conftest import FEW, invoke

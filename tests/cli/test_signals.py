@@ -30,10 +30,10 @@ print("finished", flush=True)
 
 IN_COMPILED_CODE = """
 import hashlib, signal
-from boostrank.core import machine
-machine._PATIENCE = 0.4
+from boostrank.cli import process
+process._PATIENCE = 0.4
 signal.signal(signal.SIGINT, lambda *_: None)  # as if it had not been heard, should it come before the call below
-machine.leave_at_second_press()
+process.exit_at_second_press()
 print("ready", flush=True)
 hashlib.pbkdf2_hmac("sha256", b"", b"", 2_000_000_000)  # minutes in which Python hears of no signal
 """
@@ -41,8 +41,9 @@ hashlib.pbkdf2_hmac("sha256", b"", b"", 2_000_000_000)  # minutes in which Pytho
 WITH_A_THREAD_IN_COMPILED_CODE = """
 import hashlib, sys, threading
 from boostrank.cli.errors import run_reporting_errors
+from boostrank.cli import process
 from boostrank.core import machine
-machine._PATIENCE, machine.own_process = 0.1, True
+process._PATIENCE, machine.own_process = 0.1, True
 threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"", b"", 2_000_000_000)).start()
 def pressed():
     raise KeyboardInterrupt

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from boostrank.cli.process import Messages, Results
 from boostrank.core.errors import TrainingError
-from boostrank.core.machine import Messages, Results
 from tests.cli.conftest import COMMAND
 
 CLOSED = "boostrank: error: standard output: could not be written: it is closed"
 FULL = "boostrank: error: standard output: could not be written: No space left on device"
-IN_A_PROCESS = "from boostrank.core.machine import *\n"
+IN_A_PROCESS = "from boostrank.cli.process import *\n"
 
 
 def shell(redirection: str, *command: object) -> subprocess.CompletedProcess[str]:
@@ -42,7 +42,7 @@ def test_fault_116_a_stream_that_is_closed_or_full(redirection: str, argument: s
 
 
 def test_fault_116_a_data_file_is_never_a_standard_stream(tmp_path: Path) -> None:
-    work = "take_over_streams()\nnumber = os.open(sys.argv[1], os.O_RDWR)\nprint('words', file=sys.stderr)\nprint(1)\n"
+    work = "prepare_streams()\nnumber = os.open(sys.argv[1], os.O_RDWR)\nprint('words', file=sys.stderr)\nprint(1)\n"
     work += "try:\n    sys.stdout.flush()\nexcept Exception:\n    os._exit(number)\n"
     (tmp_path / "data.txt").write_text("1 qid:1 1:1\n")
     done = shell("<&- >&- 2>&-", sys.executable, "-c", IN_A_PROCESS + work, tmp_path / "data.txt")
@@ -96,6 +96,6 @@ def test_results_that_cannot_be_written_name_standard_output(tmp_path: Path) -> 
 def test_fault_117_ctrl_c_while_modules_are_imported_leaves_at_once(swallows: str, tmp_path: Path) -> None:
     module = f"import os, signal\ntry: os.kill(os.getpid(), signal.SIGINT); len([])\n{swallows}\n"
     (tmp_path / "interrupted.py").write_text(module)
-    work = f"stop_quietly()\nsys.path.insert(0, {str(tmp_path)!r})\nimport interrupted\n"
+    work = f"exit_at_interrupted_imports()\nsys.path.insert(0, {str(tmp_path)!r})\nimport interrupted\n"
     done = subprocess.run([sys.executable, "-c", IN_A_PROCESS + work], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "boostrank: stopped\n")

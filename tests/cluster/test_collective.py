@@ -15,7 +15,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.engines.base import LostContact
 from boostrank.fit.gradient import GuardedGradient
-from boostrank.metric import BoundMetrics, Conventions
+from boostrank.metrics import BoundMetrics, Conventions
 from boostrank.objective.description import Objective, TrainingObjective
 from boostrank.objective.mixture import Mixture
 

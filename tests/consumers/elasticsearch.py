@@ -1,7 +1,7 @@
-"""Elasticsearch's learning-to-rank plugin (o19s): models of XGBoost and RankLib, as the body of `_createmodel`.
+"""Elasticsearch's learning-to-rank plugin (o19s): models of XGBoost, as the body of `_createmodel`.
 
 From the source of o19s/elasticsearch-learning-to-rank 1.5.12: `XGBoostJsonParser`, `XGBoostRawJsonParser`,
-`NaiveAdditiveDecisionTree`, `SparseFeatureVector`, `StoredLtrModel`, `RanklibModelParser`. OpenSearch's plugin is a
+`NaiveAdditiveDecisionTree`, `SparseFeatureVector`, `StoredLtrModel`. OpenSearch's plugin is a
 fork of it: `Plugin` says in what they and their versions differ.
 
 Everything is float32: a threshold above the value sends it left, and leaves are added in the order of the trees. There
@@ -18,7 +18,6 @@ import numpy as np
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float32Array, Float64Array
-from tests.consumers import ranklib
 from tests.consumers.trees import (
     Leaf,
     Node,
@@ -96,10 +95,6 @@ def scorer(body: bytes, feature_names: Sequence[str], plugin: Plugin) -> Scorer:
     """A function that scores the model in the body of `_createmodel` as a plugin does."""
     with shallow(plugin.name):
         kind, definition = model_definition(body, plugin.name)
-        if kind == "model/ranklib":
-            if not isinstance(definition, str):
-                raise ModelError(f"{plugin.name}: the definition of a model/ranklib must be a string")
-            return ranklib.read(definition, len(feature_names))
         if isinstance(definition, str):
             definition = json_of(definition, plugin.name)
         else:
@@ -135,7 +130,7 @@ def model_definition(body: bytes, engine: str) -> tuple[str, Any]:
     if model.get("feature_normalizers"):
         raise ModelError(f"{engine}: feature normalizers are not emulated")
     kind = field(model, "type", str, engine)
-    if kind not in ("model/ranklib", *PARSERS):
+    if kind not in PARSERS:
         raise ModelError(f"{engine}: Unsupported LtrRanker format/type [{kind}]")
     if type(model.get("definition")) not in (str, list, dict):
         raise ModelError(f"{engine}: Field [model.definition] is mandatory: a string, an object or an array")

@@ -273,7 +273,6 @@ def without(node: dict[str, Any], name: str) -> dict[str, Any]:
         (raw_model(split_indices=[3, 0, 0]), RAW, "has no name"),
         (raw_model(base_weights=["1", "1", "1"]), RAW, "numbers alone"),
         (without(raw_model(), "learner"), RAW, "missing required field"),
-        ("## LambdaMART\n<ensemble>", "model/ranklib", "no XML"),
         ({}, "model/linear", "Unsupported"),
     ],
 )  # fmt: skip
@@ -290,7 +289,6 @@ def test_what_the_plugin_refuses(definition: Any, kind: str, message: str) -> No
         ({"model": {"model": {"type": DUMP, "definition": "[]"}}}, "no name"),
         ({"model": {"name": "m", "model": {"type": DUMP}}}, "definition. is mandatory"),
         ({"model": {"name": "m", "model": {"definition": "[]"}}}, "Unsupported LtrRanker format"),
-        ({"model": {"name": "m", "model": {"type": "model/ranklib", "definition": {}}}}, "must be a string"),
         ({"model": {"name": "m", "model": {"type": DUMP, "definition": "[]", "feature_normalizers": {"a": {}}}}},
          "normalizers are not emulated"),
     ],

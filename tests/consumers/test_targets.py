@@ -17,14 +17,10 @@ from tests.export.conftest import KINDS, example
 
 EMULATORS = {
     "elastic": elastic.read,
-    "elastic-8.12": partial(elastic.read, version=(8, 12)),
     "elasticsearch": elasticsearch.read,
-    "elasticsearch-ranklib": elasticsearch.read,
     "opensearch": opensearch.read,
     "opensearch-2": partial(opensearch.read, version=(2, 19, 6)),
-    "opensearch-ranklib": opensearch.read,
     "solr": solr.read,
-    "solr-8": partial(solr.read, version=(9, 1)),
     "vespa": vespa.read,
     "vespa-lightgbm": vespa.read,
 }

@@ -15,7 +15,7 @@ import boostrank
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.assemble import RowPlaces
-from boostrank.metric import BoundMetrics
+from boostrank.metrics import BoundMetrics
 
 BAD = 7
 Make = Callable[..., Path]

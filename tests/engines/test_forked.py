@@ -13,7 +13,7 @@ SCRIPT = """
 import multiprocessing, os, signal, sys, warnings
 import numpy as np
 import boostrank
-from boostrank.metric import evaluate
+from boostrank.metrics import evaluate
 
 signal.alarm(500)  # ends what hangs
 backend, path = sys.argv[1:]

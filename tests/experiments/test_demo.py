@@ -12,7 +12,7 @@ import pytest
 
 import boostrank
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.metric import PairedDifference, evaluate
+from boostrank.metrics import PairedDifference, evaluate
 from experiments.defaults import demo, tools
 from tests.cli.conftest import invoke
 

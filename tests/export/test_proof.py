@@ -374,22 +374,17 @@ def test_solr_has_each_threshold_or_the_next_number_that_can_be_had(engine: str,
     "target",
     [
         "elastic",
-        "elastic-8.12",
-        "elasticsearch-ranklib",
         "opensearch",
         "opensearch-2",
-        "opensearch-ranklib",
-        "solr-8",
         "vespa-lightgbm",
     ],
 )
 def test_a_target_has_the_same_bits_or_refuses_and_leaves_no_file(target: str, tmp_path: Path) -> None:
-    """What is missing is 0 to RankLib and to older versions; `allow` writes the file anyway."""
+    """What is missing is 0 to older versions; `allow` writes the file anyway."""
     assert export_model(example("lightgbm-none-whole").model, tmp_path / "whole", target, feature_names=NAMES).same_bits
-    lacking = {"elasticsearch-ranklib", "opensearch-2", "opensearch-ranklib", "solr-8"}
     for kind in ("lightgbm-start-missing", "xgboost-none-missing"):
         path = tmp_path / kind
-        if target in lacking:
+        if target == "opensearch-2":
             with pytest.raises(ExportError, match="of kind 'missing'"):
                 export_model(example(kind).model, path, target, feature_names=NAMES)
             assert not path.exists()

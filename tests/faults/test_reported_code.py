@@ -322,8 +322,6 @@ def test_first_use_python_15_weights_and_positions_name_what_works() -> None:
     with pytest.raises(InputError, match=r"from_arrays\(\.\.\., weight="):
         boostrank.train({"class_weight": {0: 1}}, RankingDataset.from_arrays(X, Y, qid=QID), 1)
     with pytest.raises(InputError, match=r"clicks\.md"):
-        ranker().fit(X, Y, qid=QID, position=QID)
-    with pytest.raises(InputError, match=r"clicks\.md"):
         boostrank.train(PLAIN, lgb.Dataset(X, Y, group=SIZES, position=QID), 1)
 
 

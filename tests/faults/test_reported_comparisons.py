@@ -16,7 +16,7 @@ import boostrank
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import crossed_difference
 from boostrank.data.dataset import RankingDataset
-from boostrank.metric import Metric
+from boostrank.metrics import Metric
 from boostrank.reporting.comparison import Comparison, Condition
 from tests.cli.conftest import invoke
 
@@ -314,7 +314,7 @@ def test_first_use_python_11_functions_and_like(data: RankingDataset) -> None:
     assert other.feature_names == first.feature_names
     assert (other.features == first.features).all()
     own = boostrank.evaluate(Y, data, "map")["map"]
-    assert own.mean == boostrank.metric.evaluate("map", Y, Y, SIZES)["map"].mean
+    assert own.mean == boostrank.metrics.evaluate("map", Y, Y, SIZES)["map"].mean
     assert all(
         map(callable, (boostrank.evaluate, boostrank.report, boostrank.compare, boostrank.doctor, boostrank.tune))
     )

@@ -15,7 +15,7 @@ import boostrank
 from boostrank.export.target import ExportError
 from boostrank.export.writing import export_model, how_to, read_feature_names
 from tests.cli.conftest import invoke
-from tests.consumers import solr
+from tests.consumers import opensearch
 
 FEW = ("--quality", "plain", "--rounds", 4, "--num-leaves", 5, "--threads", 1)
 NAMES = ("bm25", "price", "age")
@@ -131,9 +131,8 @@ def test_first_use_cli_02_names_in_another_order() -> None:
     status, words = export("solr", "--feature-names", "names.txt")
     assert status == 0
     assert "bm25 is a" in words
-    for target, expected in (("es-ranklib", 2), ("elasticsearch", 0)):
-        file = feature_set("set.json", "price", "bm25", "age")
-        assert export(target, "--feature-names", file, "--allow", "missing")[0] == expected
+    file = feature_set("set.json", "price", "bm25", "age")
+    assert export("elasticsearch", "--feature-names", file, "--allow", "missing")[0] == 0
 
 
 def test_first_use_cli_02_a_default_that_changes_no_score_is_accepted() -> None:
@@ -157,7 +156,7 @@ def test_first_use_cli_06_names_keep_their_dots(file: str, name: str, target: st
     assert (body.get("name") or body["model"]["name"]) == name
 
 
-@pytest.mark.parametrize("target", ["solr", "solr-8", "elastic", "elasticsearch", "es-ranklib", "opensearch-2"])
+@pytest.mark.parametrize("target", ["solr", "elastic", "elasticsearch", "opensearch-2"])
 def test_first_use_cli_07_13_commands_can_be_pasted_and_rank_by_the_model(target: str) -> None:
     spec = boostrank.export.TARGETS.get(target)
     name = "shop-1" if target == "elastic" else 'my "own" shop\'s'
@@ -178,7 +177,7 @@ def test_first_use_cli_07_13_commands_can_be_pasted_and_rank_by_the_model(target
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
 @pytest.mark.parametrize("more", [(), ("--folds", 2), ("--start", "none")])
 def test_first_use_cli_12_fill_values(backend: str, more: tuple[object, ...]) -> None:
-    command = ("train", "s.csv", *FEW, "--backend", backend, *more, "--for", "solr-8", "-m", "f.json")
+    command = ("train", "s.csv", *FEW, "--backend", backend, *more, "--for", "opensearch-2", "-m", "f.json")
     refused = invoke(*command)
     assert refused.exit_code == 2
     assert "--fill" in refused.output
@@ -189,26 +188,24 @@ def test_first_use_cli_12_fill_values(backend: str, more: tuple[object, ...]) ->
     assert fill[1] == np.float32(0.3)
     assert fill[0] == np.float32(np.median(rows[:, 0]))
     assert np.array_equal(scores, model.predict(np.where(np.isnan(rows), fill, rows)))
-    status, words = export("solr-8", "s.csv", model="f.json")
+    status, words = export("opensearch-2", "s.csv", model="f.json")
     assert status == 0
     assert "same bits" in words
     assert "price=0.3" in words
-    served = solr.read(Path("out.json").read_bytes(), NAMES, version=(8, 11))
+    served = opensearch.read(Path("out.json").read_bytes(), NAMES, version=(2, 19, 6))
     filled = np.where(np.isnan(rows), fill, rows).astype(np.float32)
     assert np.array_equal(served(filled), scores.astype(np.float32))
 
 
-def test_first_use_cli_12_a_store_has_to_hold_the_fill_values() -> None:
+def test_first_use_cli_12_a_feature_set_has_to_hold_the_fill_values() -> None:
     data = boostrank.read("s.csv")
     model = boostrank.train({"num_leaves": 5}, data, 4, fill=0.3)
-    for default, fits in ((None, False), ("0.3", True)):
-        names = [one | {"params": {"defaultValue": 0.3}} for one in read_feature_names(store("store.json"))]
-        names[1]["params"] = {} if default is None else {"defaultValue": default}
-        if fits:
-            assert export_model(model, "x.json", "solr-8", feature_names=names).same_bits
-        else:
-            with pytest.raises(ExportError, match=r"'price'.*\"defaultValue\": \"0.3\""):
-                export_model(model, "x.json", "solr-8", feature_names=names)
+    query = {"function_score": {"functions": [{"field_value_factor": {"field": "f", "missing": 0.3}}]}}
+    features = [{"name": name, "template": query} for name in NAMES]
+    assert export_model(model, "x.json", "opensearch-2", feature_names=features).same_bits
+    features[1] = {"name": "price", "template": {"match": {"title": "{{q}}"}}}
+    with pytest.raises(ExportError, match=r"'price'.*\"missing\": 0.3"):
+        export_model(model, "x.json", "opensearch-2", feature_names=features)
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def test_first_use_cli_14_a_memory_limit_is_named(
 
 def test_first_use_cli_15_a_closed_pipe_is_quiet_where_click_replaces_the_stream(tmp_path: Path) -> None:
     work = (
-        "import sys\nfrom boostrank.core.machine import take_over_streams\ntake_over_streams()\n"
+        "import sys\nfrom boostrank.cli.process import prepare_streams\nprepare_streams()\n"
         "from boostrank.cli.errors import run_reporting_errors\nfrom click.utils import PacifyFlushWrapper\n"
         "def work():\n    sys.stdout.write('0.5\\n' * 99)\n    sys.stdout = PacifyFlushWrapper(sys.stdout)\n"
         "before = sys.stdout\nstatus = run_reporting_errors(work)\nsys.exit(status if sys.stdout is before else 9)\n"

@@ -16,7 +16,7 @@ import pytest
 import boostrank
 from boostrank import BoostRanker, Objective, RankingDataset, RankingModel
 from boostrank.core.errors import ParameterError, TrainingWarning
-from boostrank.metric import Conventions
+from boostrank.metrics import Conventions
 from boostrank.model.query_columns import WithinQuery
 from boostrank.tracking import JsonLines, MLflow, Wandb, log_model, logged_arguments, mlflow_metrics
 
@@ -216,7 +216,7 @@ def test_first_use_python_05_requests_of_a_server_are_scored(mlflow: Any, ranker
 
 def test_first_use_python_05_models_are_evaluated_by_query(mlflow: Any, ranker: BoostRanker, logged: str) -> None:
     scores = ranker.predict(FRAME)
-    expected = boostrank.metric.evaluate(["ndcg@3,10", "map"], LABELS, scores, QUERIES)
+    expected = boostrank.metrics.evaluate(["ndcg@3,10", "map"], LABELS, scores, QUERIES)
     whole = FRAME.assign(label=LABELS, session=[f"q{i}" for i in QUERIES], score=scores)
     metrics = mlflow_metrics("ndcg@3,10", "map", group="session")
     with mlflow.start_run():

@@ -17,7 +17,7 @@ from boostrank.fit.plan import Member
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import ridge as start_rows
 from boostrank.fit.train import fit, resolve
-from boostrank.metric import BoundMetrics
+from boostrank.metrics import BoundMetrics
 from boostrank.options import TrainOptions
 from tests.tuning.test_tuning import made
 

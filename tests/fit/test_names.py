@@ -9,7 +9,7 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import ParameterError
-from boostrank.metric import Metric
+from boostrank.metrics import Metric
 from boostrank.objective.mixture import parse_objective
 from boostrank.objectives import _OTHER_WORDS
 from boostrank.options import FitOptions

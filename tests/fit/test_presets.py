@@ -31,7 +31,7 @@ from boostrank.fit.presets import (
     unfit,
 )
 from boostrank.fit.train import fit, resolve
-from boostrank.metric import BoundMetrics
+from boostrank.metrics import BoundMetrics
 from boostrank.options import DEFAULT_ROUNDS, TrainOptions
 from tests.tuning.test_tuning import made
 

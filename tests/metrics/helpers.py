@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.queries import QueryIndex
-from boostrank.metric import BoundMetrics, Metric
-from boostrank.metrics import METRICS
+from boostrank.metrics import BoundMetrics, Metric
+from boostrank.metrics.measure import METRICS
 from tests.reference.tied_orders import over_ties
 
 NAMES = METRICS.names()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from boostrank.core.conventions import CHOICES, Conventions
 from boostrank.core.queries import QueryIndex
-from boostrank.metric import BoundMetrics, evaluate
+from boostrank.metrics import BoundMetrics, evaluate
 from tests.metrics.helpers import NAMES, TIES, per_query, queries, reference, twin
 
 GRADES = st.sampled_from([0.0, 1.0, 3.0])

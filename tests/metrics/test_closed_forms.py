@@ -9,7 +9,7 @@ import pytest
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.queries import QueryIndex
-from boostrank.metric import Metric, evaluate
+from boostrank.metrics import Metric, evaluate
 
 
 def mean(metric: str, labels: list[float], scores: list[float], **conventions: object) -> float:

@@ -10,7 +10,7 @@ import pytest
 from boostrank.core.conventions import PRESETS, Conventions
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
-from boostrank.metric import MetricResult, evaluate
+from boostrank.metrics import MetricResult, evaluate
 
 SIZES = [2, 3, 1, 2]
 LABELS = [1, 0, 0, 0, 0, 2, 0, 1]  # the second query has no relevant document, the third one document

@@ -14,8 +14,8 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.kernels import metric as driver
-from boostrank.metric import BoundMetrics, Metric, evaluate
-from boostrank.metrics import METRICS
+from boostrank.metrics import BoundMetrics, Metric, evaluate
+from boostrank.metrics.measure import METRICS
 
 
 @pytest.mark.parametrize(

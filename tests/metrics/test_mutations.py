@@ -13,7 +13,7 @@ import pytest
 
 from boostrank.core.conventions import Conventions
 from boostrank.kernels.metric import WHOLE_LIST, cumulated, weighted_sums
-from boostrank.metrics import METRICS
+from boostrank.metrics.measure import METRICS
 from tests.metrics.helpers import twin
 from tests.reference.tied_orders import over_ties
 

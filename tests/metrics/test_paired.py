@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from boostrank.core.errors import DataError
-from boostrank.metric import paired_difference
+from boostrank.metrics import paired_difference
 from tests.reference._scipy_seed import seeded
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
-from boostrank.metric import MetricResult, evaluate
+from boostrank.metrics import MetricResult, evaluate
 from tests.metrics.golden.make import CUTS, Inputs, inputs
 from tests.reference.tied_orders import in_input_order
 

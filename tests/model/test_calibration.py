@@ -15,7 +15,7 @@ from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterE
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.data.dataset import RankingDataset
-from boostrank.metric import BoundMetrics, Conventions, Metric
+from boostrank.metrics import BoundMetrics, Conventions, Metric
 from boostrank.model.calibration import reliability
 from boostrank.model.ranking_model import calibrated_scores
 

@@ -26,7 +26,7 @@ from boostrank.engines.linear import format as linear_format
 from boostrank.files import store as caches
 from boostrank.fit import checkpoint as checkpoints
 from boostrank.fit import run as provenance
-from boostrank.metric import Conventions
+from boostrank.metrics import Conventions
 from boostrank.model.files import read_model_files, sidecar_path
 from boostrank.model.scores import scores_of
 from boostrank.objective.mixture import objective_from_dict

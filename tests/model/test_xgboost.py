@@ -20,7 +20,7 @@ from boostrank.data.categories import Categories
 from boostrank.engines import get_backend
 from boostrank.engines.base import Wanted
 from boostrank.engines.trees import write_json
-from boostrank.engines.xgboost import format as xgboost_format
+from boostrank.engines.xgboost import schema as xgboost_schema
 from boostrank.engines.xgboost.format import XGBOOST, _base, _sets_of, tree_weights
 from boostrank.engines.xgboost.model_json import names_in, with_names
 from boostrank.model.ranking_model import RankingModel
@@ -121,9 +121,9 @@ def strangers(model: dict[str, Any]) -> None:
 
 
 HOSTILE: dict[str, tuple[Edit, str]] = {
-    "child beyond the nodes": (in_tree("left_children", 0, 99999), "left_children has an entry outside"),
-    "child below minus one": (in_tree("left_children", 0, -2), "left_children has an entry outside"),
-    "child beyond 64 bits": (in_tree("left_children", 0, 10**30), "left_children has an entry outside"),
+    "child beyond the nodes": (in_tree("left_children", 0, 99999), "left_children|a child is not a node"),
+    "child below minus one": (in_tree("left_children", 0, -2), "left_children|a child is not a node"),
+    "child beyond 64 bits": (in_tree("left_children", 0, 10**30), "left_children|a child is not a node"),
     "a node with two parents": (in_tree("left_children", 0, 3), "no parent or two parents"),
     "the root as a child": (in_tree("left_children", 0, 0), "no parent or two parents"),
     "one child only": (in_tree("right_children", 0, -1), "one child"),
@@ -134,43 +134,43 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "a root with a parent": (in_tree("parents", 0, 1), "parent is out of range"),
     "a feature that is not there": (in_tree("split_indices", 0, 6), "feature that the model does not have"),
     "deleted nodes that are not": (in_tree("tree_param", "num_deleted", "1"), "num_deleted"),
-    "more nodes than there are": (in_tree("tree_param", "num_nodes", "1000000000"), "num_nodes is 1000000000"),
+    "more nodes than there are": (in_tree("tree_param", "num_nodes", "1000000000"), "num_nodes"),
     "a vector in every leaf": (in_tree("tree_param", "size_leaf_vector", "9"), "size_leaf_vector"),
     "a tree of another width": (in_tree("tree_param", "num_feature", "7"), "num_feature is 7"),
-    "a number that is text": (in_tree("split_conditions", 0, "0.5"), "split_conditions has an entry that is not a n"),
-    "a fraction for a node": (in_tree("left_children", 0, 1.0), "not a whole number"),
+    "a number that is text": (in_tree("split_conditions", 0, "0.5"), "split_conditions"),
+    "a fraction for a node": (in_tree("left_children", 0, 1.0), "left_children"),
     "an unknown threshold": (in_tree("split_conditions", 0, float("nan")), "not finite"),
     "a score beyond float32": (in_tree("split_conditions", -1, 1e39), "not finite"),
-    "a score beyond float64": (in_tree("split_conditions", -1, 10**400), "too large for a float64"),
+    "a score beyond float64": (in_tree("split_conditions", -1, 10**400), "split_conditions"),
     "a short array": (in_tree("sum_hessian", [1.0]), "sum_hessian has 1 entries"),
-    "an array that is none": (in_tree("default_left", None), "default_left has no entries"),
-    "a switch that is a number": (in_tree("default_left", 0, 2), "default_left has an entry outside"),
+    "an array that is none": (in_tree("default_left", None), "default_left"),
+    "a switch that is a number": (in_tree("default_left", 0, 2), "default_left"),
     "an id beyond the trees": (in_tree("id", 1000000), "has id 1000000"),
     "an id twice": (put("trees", 1, "id", 0), "tree 1 has id 0"),
-    "a tree that is none": (put("trees", 0, 5), "tree 0 is not an object"),
-    "more trees than there are": (put("gbtree_model_param", "num_trees", "1000000000"), "the file has 4 trees"),
-    "a negative count": (put("gbtree_model_param", "num_trees", "-4"), "num_trees is '-4'"),
-    "a group that is not there": (put("tree_info", 0, 1), "tree_info has an entry outside"),
+    "a tree that is none": (put("trees", 0, 5), "trees.0."),
+    "more trees than there are": (put("gbtree_model_param", "num_trees", "1000000000"), "num_trees"),
+    "a negative count": (put("gbtree_model_param", "num_trees", "-4"), "num_trees"),
+    "a group that is not there": (put("tree_info", 0, 1), "tree_info"),
     "too few groups": (put("tree_info", [0]), "tree_info has 1 entries, but needs 4"),
-    "rounds beyond the trees": (put("iteration_indptr", 1, 5), "iteration_indptr has an entry outside"),
+    "rounds beyond the trees": (put("iteration_indptr", 1, 5), "iteration_indptr"),
     "rounds that fall": (put("iteration_indptr", [0, 2, 1, 3, 4]), "iteration_indptr does not divide"),
     "rounds that lose trees": (put("iteration_indptr", [0, 1]), "iteration_indptr does not divide"),
     "no rounds": (put("iteration_indptr", []), "iteration_indptr does not divide"),
     "too few categories": (put("cats", "enc", [{"type": 13, "values": []}]), "describe 1 columns"),
-    "an order without columns": (put("cats", "sorted_idx", [0]), "sorted_idx has an entry|without columns"),
-    "no features": (in_learner("learner_model_param", "num_feature", "0"), "num_feature is '0'"),
+    "an order without columns": (put("cats", "sorted_idx", [0]), "sorted_idx"),
+    "no features": (in_learner("learner_model_param", "num_feature", "0"), "num_feature"),
     "more features than numbers": (in_learner("learner_model_param", "num_feature", "99999999999"), "num_feature"),
     "a wider model": (in_learner("learner_model_param", "num_feature", "9"), "num_feature is 6, but the model has 9"),
     "several classes": (in_learner("learner_model_param", "num_class", "3"), "3 outputs per document"),
     "several targets": (in_learner("learner_model_param", "num_target", "2"), "2 outputs per document"),
     "a start that is no number": (in_learner("learner_model_param", "base_score", "[x]"), "base_score"),
     "an infinite start": (in_learner("learner_model_param", "base_score", "inf"), "base_score"),
-    "a name too many": (in_learner("feature_names", ["a"] * 7), "feature_names must be a list of 6"),
+    "a name too many": (in_learner("feature_names", ["a"] * 7), "feature_names has 7"),
     "a name that is a number": (in_learner("feature_names", [1, 2, 3, 4, 5, 6]), "feature_names"),
     "an attribute that is a number": (in_learner("attributes", {"best_iteration": 3}), "attributes"),
-    "no objective": (in_learner("objective", None), "'objective' must be a dict, but found nothing"),
+    "no objective": (in_learner("objective", None), "objective"),
     "another booster": (in_learner("gradient_booster", "name", "gblinear"), "'gblinear'"),
-    "no version": (lambda model: model.pop("version"), "'version'"),
+    "no version": (lambda model: model.pop("version"), "version"),
 }
 
 
@@ -194,19 +194,19 @@ def categorical_leaf(model: dict[str, Any]) -> None:
 
 
 CATEGORICAL: dict[str, tuple[Edit, str]] = {
-    "a set beyond the list": (in_tree("categories_sizes", 0, 1000), "categories_sizes has an entry outside"),
-    "an empty set": (in_tree("categories_sizes", 0, 0), "categories_sizes has an entry outside"),
+    "a set beyond the list": (in_tree("categories_sizes", 0, 1000), "categories_sizes"),
+    "an empty set": (in_tree("categories_sizes", 0, 0), "categories_sizes"),
     "a set that begins elsewhere": (in_tree("categories_segments", 0, 1), "do not fit the list"),
-    "a set of no node": (in_tree("categories_nodes", []), "categories_segments has"),
+    "a set of no node": (in_tree("categories_nodes", []), "not the nodes with a categorical split"),
     "a set of another node": (in_tree("categories_nodes", 0, 3), "not the nodes with a categorical split"),
     "a set of a leaf": (categorical_leaf, "not the nodes with a categorical split"),
     "text that no name uses": (lambda m: forest(m)["cats"]["enc"][4]["values"].append(65), "offsets do not fit"),
-    "a category beyond memory": (in_tree("categories", 0, 2**31 - 1), "categories has an entry outside"),
-    "an unknown split": (in_tree("split_type", 0, 2), "split_type has an entry outside"),
+    "a category beyond memory": (in_tree("categories", 0, 2**31 - 1), "categories"),
+    "an unknown split": (in_tree("split_type", 0, 2), "split_type"),
     "text beyond its end": (put("cats", "enc", 4, "offsets", 1, 1000), "offsets do not fit the text"),
-    "a column of unknown type": (put("cats", "enc", 5, "type", 99), "no known type"),
-    "a column of a list for a type": (put("cats", "enc", 5, "type", [15]), "no known type"),
-    "segments beyond the order": (put("cats", "feature_segments", 6, 9999), "feature_segments has an entry outside"),
+    "a column of unknown type": (put("cats", "enc", 5, "type", 99), "type"),
+    "a column of a list for a type": (put("cats", "enc", 5, "type", [15]), "type"),
+    "segments beyond the order": (put("cats", "feature_segments", 6, 9999), "feature_segments do not fit"),
     "segments that are not the columns'": (put("cats", "feature_segments", 5, 1), "do not fit the columns"),
     "an order with a repeat": (put("cats", "sorted_idx", 0, 1), "not an order"),
 }
@@ -250,7 +250,7 @@ def test_fault_086_a_tree_may_be_deep_but_not_bottomless() -> None:
         (b'{"a": 1, "a": 2}', "same key twice"),
         (b'{"a": ' * 100_000, "nested deeper than 100"),
         (b'{"a": "\xff"}', "broken JSON"),
-        (b'{"version": [3, 2, 0], "learner": 5}', "'learner' must be a dict"),
+        (b'{"version": [3, 2, 0], "learner": 5}', "learner"),
         (b'{"version": ' + b"9" * 5000 + b"}", "broken JSON"),
         (bytes(train_xgboost(1).save_raw("ubj")), "binary UBJSON"),
     ],
@@ -278,7 +278,7 @@ def test_fault_086_a_small_file_cannot_promise_more_features_than_data_may_have(
     check_xgboost_json(widened(2**24, named=False))
     with pytest.raises(ModelError, match=r"16,777,217 but the file has no feature names"):
         check_xgboost_json(widened(2**24 + 1, named=False))
-    monkeypatch.setattr(xgboost_format, "_MOST_UNNAMED", 10)
+    monkeypatch.setattr(xgboost_schema, "_MOST_UNNAMED", 10)
     check_xgboost_json(widened(11, named=True))
 
 

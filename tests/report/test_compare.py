@@ -16,7 +16,7 @@ import boostrank
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
-from boostrank.metric import BoundMetrics, evaluate, paired_difference
+from boostrank.metrics import BoundMetrics, evaluate, paired_difference
 from boostrank.reporting.comparison import Comparison, compare
 from boostrank.reporting.rank_changes import RankChange, churn, costliest_inversion
 from tests.reference._scipy_seed import seeded

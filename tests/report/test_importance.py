@@ -22,7 +22,7 @@ from boostrank.data.rows import DenseRows
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import Walker
-from boostrank.metric import Metric
+from boostrank.metrics import Metric
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting import Importance, importance
 from boostrank.reporting.permutation import Losses, Unit, measure_losses, p_of_means

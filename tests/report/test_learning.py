@@ -15,7 +15,7 @@ from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.metric import Metric, paired_difference
+from boostrank.metrics import Metric, paired_difference
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.sections.learning import Learning, points, some_trees
 from boostrank.reporting.sections.learning import learning as learning_of

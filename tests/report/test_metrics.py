@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from boostrank.core.conventions import PRESETS, Conventions
 from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
-from boostrank.metric import evaluate
+from boostrank.metrics import evaluate
 from boostrank.reporting.conventions import LIBRARIES, STEPS, Explanation, explain_conventions, tied_documents
 from tests.metrics.golden.make import inputs
 

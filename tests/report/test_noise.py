@@ -9,7 +9,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.metric import evaluate
+from boostrank.metrics import evaluate
 from boostrank.reporting.noise import (
     SOURCES,
     NoiseReport,

@@ -13,7 +13,7 @@ import boostrank
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.metric import evaluate
+from boostrank.metrics import evaluate
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.sections.queries import SPEC, QueryValues, query_values
 from tests.model.real_models import lightgbm_models

@@ -8,7 +8,7 @@ import pytest
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
-from boostrank.metric import Metric
+from boostrank.metrics import Metric
 from boostrank.reporting.sections.ranking import SPEC, Ranking, ranking
 from tests.report.studies import study
 

@@ -15,7 +15,7 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.metric import BoundMetrics, Metric, evaluate, paired_difference
+from boostrank.metrics import BoundMetrics, Metric, evaluate, paired_difference
 from boostrank.reporting.conventions import explain_conventions
 from boostrank.reporting.sections import METRICS
 from boostrank.reporting.sections.verdict import MODEL, SPEC, START, Ranking, Standing, Verdict, single_feature

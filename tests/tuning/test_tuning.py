@@ -17,7 +17,7 @@ from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.core.params import Param
 from boostrank.fit.folds import Deal
 from boostrank.fit.train import resolve
-from boostrank.metric import BoundMetrics
+from boostrank.metrics import BoundMetrics
 from boostrank.options import TrainOptions
 from boostrank.tuning import Choice, Span, TuningResult, search
 from boostrank.tuning import space as space_module

@@ -1,6 +1,4 @@
-"""elastic: Elasticsearch's own learning to rank from 8.15, without a plugin.
-elastic-8.12: Elasticsearch's own learning to rank, 8.12 to 8.14.
-"""
+"""elastic: Elasticsearch's own learning to rank from 8.15, without a plugin."""
 
 from __future__ import annotations
 
@@ -9,8 +7,6 @@ import gzip
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,8 +20,8 @@ _ID = re.compile("[a-z0-9]([a-z0-9_.-]{0,62}[a-z0-9])?")
 _MOST_BYTES = 100 * 2**20  # of a request, unless http.max_content_length says otherwise
 
 
-def write(model: ServedModel, *, fields: bool = False) -> bytes:
-    """Write the body of `PUT _ml/trained_models/ID`, with `fields` for versions before 8.15; later ones refuse them."""
+def write(model: ServedModel) -> bytes:
+    """Write the body of `PUT _ml/trained_models/ID`."""
     if not _ID.fullmatch(model.name):
         raise ExportError(
             f"{model.name!r} is not a valid model id in Elasticsearch: use up to 64 lowercase letters and digits, with "
@@ -44,8 +40,6 @@ def write(model: ServedModel, *, fields: bool = False) -> bytes:
     queries = {name: feature for name, feature in model.declared.items() if "query_extractor" in feature}
     extractors = [queries.get(name, templates[name]) for name in names]
     document: dict[str, Any] = {"inference_config": {"learning_to_rank": {"feature_extractors": extractors}}}
-    if fields:
-        document["input"] = {"field_names": names}
     document["compressed_definition"] = base64.b64encode(gzip.compress(definition, mtime=0)).decode()
     body = (json.dumps(document, indent=1) + "\n").encode()
     if len(body) > _MOST_BYTES:
@@ -92,7 +86,7 @@ def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
     return [(one["tree"], 0) for one in trees], parsed
 
 
-ELASTIC = TargetSpec(
+SPEC = TargetSpec(
     name="elastic",
     title="Elasticsearch 8.15 or later without a plugin",
     write=write,
@@ -109,13 +103,4 @@ ELASTIC = TargetSpec(
     ),
     finite=True,
     categories=False,
-)
-SPECS = (
-    ELASTIC,
-    replace(
-        ELASTIC,
-        name="elastic-8.12",
-        title="Elasticsearch 8.12 to 8.14 without a plugin",
-        write=partial(write, fields=True),
-    ),
 )

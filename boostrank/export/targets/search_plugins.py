@@ -1,8 +1,6 @@
 """elasticsearch: Elasticsearch's learning-to-rank plugin from 1.5.10: `model/xgboost+json`.
-elasticsearch-ranklib: Elasticsearch's learning-to-rank plugin, any version: `model/ranklib`.
 opensearch: OpenSearch's learning-to-rank plugin from 3.8: `model/xgboost+json`.
 opensearch-2: OpenSearch 2 and up to 3.1, where missing values count as 0.
-opensearch-ranklib: OpenSearch's learning-to-rank plugin, any version: `model/ranklib`.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 
@@ -21,7 +18,6 @@ from boostrank.export.target import (
     TargetSpec,
     above,
     cuts,
-    java_text,
     missing_goes_left,
     nested,
     shortest,
@@ -71,33 +67,11 @@ def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
     return nodes[0]
 
 
-def created_model(model: ServedModel, kind: str, definition: str) -> bytes:
-    """Return the body for `_createmodel` with the definition as a string, so that no JSON parser rounds its numbers."""
-    inner = {"name": model.name, "model": {"type": kind, "definition": definition}}
-    return (json.dumps({"model": inner}) + "\n").encode()
-
-
 def write_dump(model: ServedModel) -> bytes:
-    trees = dump(model)
-    return created_model(model, "model/xgboost+json", json.dumps(trees, separators=(",", ":")))
-
-
-def write_ranklib(model: ServedModel) -> bytes:
-    """Write `model/ranklib`, in which features are numbered from 1 in the order of the feature set."""
-    forest = model.trees.forest
-    missing_goes_left(forest)
-    cut = cuts(forest)
-
-    def node(index: int, yes: str, no: str) -> str:
-        return (
-            f"<feature>{forest.feature[index] + 1}</feature><threshold>{java_text(cut[index])}</threshold>"
-            f'<split pos="left">{yes}</split><split pos="right">{no}</split>'
-        )
-
-    trees = nested(forest, lambda value: f"<output>{java_text(value)}</output>", node, model.trees.base)
-    lines = (f'<tree id="{i}" weight="1.0"><split>{tree}</split></tree>' for i, tree in enumerate(trees, 1))
-    text = "\n".join([f"## LambdaMART\n## No. of trees = {len(trees)}\n\n<ensemble>", *lines, "</ensemble>\n"])
-    return created_model(model, "model/ranklib", text)
+    """Write the body for `_createmodel`, with the trees as a string, so that no JSON parser rounds their numbers."""
+    definition = json.dumps(dump(model), separators=(",", ":"))
+    inner = {"name": model.name, "model": {"type": "model/xgboost+json", "definition": definition}}
+    return (json.dumps({"model": inner}) + "\n").encode()
 
 
 def parse_dump(body: str | bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
@@ -114,56 +88,21 @@ def parse_dump(body: str | bytes, columns: Mapping[str, int]) -> tuple[Sequence[
     return json.loads(body), parsed
 
 
-def _definition(body: bytes) -> str:
-    return str(json.loads(body)["model"]["model"]["definition"])
-
-
-def _parse_dump(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
-    return parse_dump(_definition(body), columns)
-
-
-def _parse_ranklib(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
-    def parsed(node: ElementTree.Element) -> Split | float:
-        if node[0].tag == "output":
-            return float(str(node[0].text))
-        feature, threshold, left, right = node
-        return Split(int(str(feature.text)) - 1, float(str(threshold.text)), False, left, right)
-
-    _, _, ensemble = _definition(body).partition("\n\n")  # comments come first
-    document = ElementTree.fromstring(ensemble)
-    return [tree[0] for tree in document.iter("tree")], parsed
+def _parse_created(body: bytes, columns: Mapping[str, int]) -> tuple[Sequence[Any], Tree]:
+    return parse_dump(json.loads(body)["model"]["model"]["definition"], columns)
 
 
 ELASTICSEARCH = TargetSpec(
     name="elasticsearch",
     title="Elasticsearch with the LTR plugin 1.5.10 or later",
     write=write_dump,
-    parse=_parse_dump,
+    parse=_parse_created,
     rules=replace(SINGLE, strict=True),
     proved_by="reading the file by the rules of the plugin's XGBoostJsonParser 1.5.12",
     how=_HOW,
     finite=True,
     aliases=("es",),
     categories=False,
-)
-ELASTICSEARCH_RANKLIB = replace(
-    ELASTICSEARCH,
-    name="elasticsearch-ranklib",
-    title="Elasticsearch with any LTR plugin, as RankLib's XML",
-    write=write_ranklib,
-    parse=_parse_ranklib,
-    rules=replace(SINGLE, missing=0.0),
-    proved_by="reading the file by the rules of RankLib's LambdaMART",
-    how=(
-        "features: a feature set with all the model's features, in the model's order: POST _ltr/_featureset/SET",
-        *_HOW[1:],
-    ),
-    no_missing="RankLib reads missing values as 0",
-    remedy="train with --fill median, or choose no -ranklib target",
-    aliases=("es-ranklib",),
-    unset=0.0,
-    default='"missing": {value} in the field_value_factor of its query',
-    ordered=True,
 )
 OPENSEARCH = replace(
     ELASTICSEARCH,
@@ -174,7 +113,6 @@ OPENSEARCH = replace(
 )
 SPECS = (
     ELASTICSEARCH,
-    ELASTICSEARCH_RANKLIB,
     OPENSEARCH,
     replace(
         OPENSEARCH,
@@ -185,11 +123,5 @@ SPECS = (
         no_missing="OpenSearch before 3.2 reads missing values as 0",
         unset=0.0,
         default='"missing": {value} in the field_value_factor of its query',
-    ),
-    replace(
-        ELASTICSEARCH_RANKLIB,
-        name="opensearch-ranklib",
-        title="OpenSearch, any version, as RankLib's XML",
-        aliases=(),
     ),
 )

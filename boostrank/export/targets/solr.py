@@ -1,13 +1,10 @@
-"""solr: Solr's learning to rank from 9.2: `MultipleAdditiveTreesModel`.
-solr-8: Solr 7 to 9.1, where missing values count as 0.
-"""
+"""solr: Solr's learning to rank from 9.2: `MultipleAdditiveTreesModel`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,18 +26,21 @@ _SLACK = np.float32(1e-6)
 _ZERO = np.float32(2e-35)  # LightGBM treats smaller values as zero
 
 
-def write(model: ServedModel, *, missing: bool = True) -> bytes:
-    """Write a model for Solr's model store with the directions of `missing` values, which Solr reads from 9.2 on."""
+def write(model: ServedModel) -> bytes:
+    """Write a model for Solr's model store."""
     forest = model.trees.forest
     stored, left = _before_slack(forest), missing_goes_left(forest)
 
     def node(number: int, yes: Any, no: Any) -> dict[str, Any]:
-        missing_side = {"missing": "left" if left[number] else "right"} if missing else {}
-        feature = {"feature": model.feature_names[forest.feature[number]], "threshold": java_text(stored[number])}
-        return feature | missing_side | {"left": yes, "right": no}
+        return {
+            "feature": model.feature_names[forest.feature[number]],
+            "threshold": java_text(stored[number]),
+            "missing": "left" if left[number] else "right",
+            "left": yes,
+            "right": no,
+        }
 
     roots = nested(forest, lambda value: {"value": java_text(value)}, node, model.trees.base)
-    params: dict[str, Any] = {"isNullSameAsZero": False} if missing else {}
     used = [model.feature_names[i] for i in np.unique(forest.feature)]
     stores = {str(feature["store"]) for feature in model.declared.values() if "store" in feature}
     if len(stores) > 1:
@@ -50,7 +50,10 @@ def write(model: ServedModel, *, missing: bool = True) -> bytes:
         "name": model.name,
         **({"store": stores.pop()} if stores else {}),
         "features": [{"name": name} for name in used or model.feature_names[:1]],
-        "params": params | {"trees": [{"weight": "1", "root": root} for root in roots]},
+        "params": {
+            "isNullSameAsZero": False,
+            "trees": [{"weight": "1", "root": root} for root in roots],
+        },
     }
     return (json.dumps(document, separators=(",", ":")) + "\n").encode()
 
@@ -103,7 +106,7 @@ def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
     return [tree["root"] for tree in trees], parsed
 
 
-SOLR = TargetSpec(
+SPEC = TargetSpec(
     name="solr",
     title="Solr 9.2 or later",
     write=write,
@@ -122,21 +125,5 @@ SOLR = TargetSpec(
         "query:    curl http://HOST:8983/solr/COLLECTION/query --data-urlencode 'q=...' -d 'fl=id,score,[features]' "
         "--data-urlencode 'rq={{!ltr model=\"{model}\" reRankDocs=1000}}' "
         " # reRankDocs: all results, which get the model's scores",
-    ),
-)
-SPECS = (
-    SOLR,
-    replace(
-        SOLR,
-        name="solr-8",
-        title="Solr 7 to 9.1",
-        write=partial(write, missing=False),
-        rules=replace(SOLR.rules, missing=0.0),
-        proved_by="reading the file by the rules of Solr 9.1's MultipleAdditiveTreesModel",
-        how=(
-            "features: in the feature store under the names in {path}; missing values are 0 or their defaultValue",
-            *SOLR.how[1:],
-        ),
-        no_missing="Solr before 9.2 reads missing values as 0",
     ),
 )

@@ -24,7 +24,8 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
-from boostrank.metric import Function, Metric
+from boostrank.metrics import Metric
+from boostrank.metrics.measure import Function
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.charts import COLOURS, SHARE, Chart, alt, ranges, tooltips
 from boostrank.reporting.permutation import (

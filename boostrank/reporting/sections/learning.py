@@ -21,7 +21,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
 from boostrank.kernels.forest import Forest, Walker
-from boostrank.metric import BoundMetrics
+from boostrank.metrics import BoundMetrics
 from boostrank.reporting.charts import Chart, alt, lines, stretched, whole
 from boostrank.reporting.result import Columns, Result, pandas, result_class
 from boostrank.reporting.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.metric import Metric, is_built_in
+from boostrank.metrics import Metric
+from boostrank.metrics.measure import is_built_in
 from boostrank.reporting.charts import Chart, alt, histogram, ranges, tooltips
 from boostrank.reporting.documents import shown_name
 from boostrank.reporting.html import block

@@ -19,7 +19,8 @@ from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
-from boostrank.metric import BoundMetrics, Metric, is_built_in
+from boostrank.metrics import BoundMetrics, Metric
+from boostrank.metrics.measure import is_built_in
 from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, tooltips
 from boostrank.reporting.conventions import TieReport, tied_documents
 from boostrank.reporting.result import Result, columns_of, pandas, result_class

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.metric import paired_difference
+from boostrank.metrics import paired_difference
 from experiments.common import interval, markdown
 from experiments.papers.cells import (
     CUTS,

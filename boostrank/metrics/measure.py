@@ -19,19 +19,20 @@ import numpy.typing as npt
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, DataError, ParameterError
 from boostrank.core.machine import resolve_threads
+from boostrank.core.params import Registry
 from boostrank.core.queries import QueryIndex
-from boostrank.core.resampling import PairedDifference, bootstrap_intervals, paired_difference
+from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array, as_numbers, check_in_step
 from boostrank.kernels.metric import TIES, WHOLE_LIST, Grades, MetricPass, MetricSpec, measure, relevance, totals
-from boostrank.metrics import METRICS
+
+METRICS: Registry[MetricSpec] = Registry("boostrank.metrics", "metric")
+"""The metrics, each in a file of its own."""
 
 Names = Sequence[str] | npt.NDArray[Any]
 """Document names, one per row."""
 
 Function = Callable[..., Any]
 Metrics: TypeAlias = "Metric | str | Function | Iterable[Metric | str | Function]"
-
-__all__ = ["BoundMetrics", "Conventions", "Metric", "MetricResult", "PairedDifference", "evaluate", "paired_difference"]
 
 _OTHER_SPELLING = re.compile(r"^([^@]+?)(?::top=|_cut[_.]|_at_|[_:])(\d+)$")
 
@@ -147,13 +148,13 @@ class Metric:
         threads: int | None = None,
         seed: int = 0,
     ) -> MetricResult:
-        """Evaluate the metric at a single cut-off. The arguments are those of `boostrank.metric.evaluate`.
+        """Evaluate the metric at a single cut-off. The arguments are those of `boostrank.metrics.evaluate`.
 
         Raises:
-            ParameterError: the metric has several cut-offs, which require `boostrank.metric.evaluate`.
+            ParameterError: the metric has several cut-offs, which require `boostrank.metrics.evaluate`.
         """
         if len(self.cutoffs) > 1:
-            raise ParameterError(f"{self} has several cut-offs; use boostrank.metric.evaluate to measure all of them")
+            raise ParameterError(f"{self} has several cut-offs; use boostrank.metrics.evaluate to measure all of them")
         results = evaluate(self, labels, scores, queries, conventions, docnos=docnos, threads=threads, seed=seed)
         return results[self.names[0]]
 

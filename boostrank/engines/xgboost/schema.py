@@ -1,0 +1,324 @@
+"""The schema of XGBoost's model JSON, and the checks of what no schema can say.
+
+XGBoost's loader follows node numbers, tree numbers and category offsets without bounds checks, so files are checked
+first. The checks accept the files of XGBoost 1.6 to 3.x.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
+
+from boostrank.core.errors import ModelError
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.engines.trees import MAX_DEPTH, depths, reals, refuse
+
+INT32_MAX = 2**31 - 1
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+DELETED = INT32_MAX
+"""The split index of a pruned node."""
+# XGBoost stores the categories of a split as bits up to the highest one; these limits bound its memory.
+_MAX_CATEGORY, _MAX_CATEGORY_BITS = 2**24, 2**33
+# Each feature takes memory, even if the file does not name it.
+_MOST_UNNAMED = 2**24
+_NO_PARENT = (-1, INT32_MAX)  # the root's parent: -1, or -1 without its sign bit
+
+Bit = Annotated[int, Meta(ge=0, le=1)]
+Whole = Annotated[int, Meta(ge=0, le=INT32_MAX)]
+NodeOrNone = Annotated[int, Meta(ge=-1, le=INT32_MAX)]
+Category = Annotated[int, Meta(ge=0, le=_MAX_CATEGORY)]
+Digits = Annotated[str, Meta(pattern=r"^[0-9]{1,9}\Z")]
+"""A whole number, which XGBoost writes as text."""
+
+
+class TreeParam(Struct):
+    num_nodes: Digits
+    num_feature: Digits
+    num_deleted: Digits
+    size_leaf_vector: Literal["0", "1"]
+
+
+class Tree(Struct):
+    """A tree, whose lists have an entry for each node, except for the sets of categories."""
+
+    id: Whole
+    tree_param: TreeParam
+    left_children: list[NodeOrNone]
+    right_children: list[NodeOrNone]
+    parents: list[NodeOrNone]
+    split_indices: list[Whole]
+    default_left: list[bool | Bit]  # bool up to XGBoost 1
+    split_conditions: list[float]
+    base_weights: list[float]
+    loss_changes: list[float]
+    sum_hessian: list[float]
+    split_type: list[Bit] | UnsetType = UNSET
+    categories: list[Category] = []
+    categories_nodes: list[Whole] = []
+    categories_segments: list[Whole] = []
+    categories_sizes: list[Annotated[int, Meta(ge=1, le=INT32_MAX)]] = []
+
+
+class CategoryNames(Struct):
+    """The categories of a column: text, which ends at the offsets, or numbers of a type."""
+
+    values: list[int | float]
+    offsets: list[Whole] | UnsetType = UNSET
+    type: int = 0
+
+
+class Categories(Struct):
+    """The categories of each column and their sorted order, which XGBoost has written since version 3.1."""
+
+    enc: list[CategoryNames]
+    sorted_idx: list[Whole]
+    feature_segments: list[Whole]
+
+
+class ForestParam(Struct):
+    num_trees: Digits
+    num_parallel_tree: Digits = "1"
+
+
+class Forest(Struct):
+    trees: list[Tree]
+    gbtree_model_param: ForestParam
+    tree_info: list[Literal[0]]
+    iteration_indptr: list[Whole] | UnsetType = UNSET
+    cats: Categories | UnsetType = UNSET
+    weight_drop: list[float] | UnsetType = UNSET
+
+
+class Trees(Struct):
+    """The booster "gbtree", which DART of XGBoost up to 3.2 contains."""
+
+    model: Forest
+    weight_drop: list[float] | UnsetType = UNSET
+
+
+class GBTree(Trees, tag_field="name", tag="gbtree"):
+    pass
+
+
+class Dart(Struct, tag_field="name", tag="dart"):
+    gbtree: Trees
+    weight_drop: list[float]
+
+
+class LearnerParam(Struct):
+    num_feature: Digits
+    num_class: Digits
+    base_score: str
+    num_target: Digits = "1"
+
+
+class Named(Struct):
+    name: str
+
+
+class Learner(Struct):
+    learner_model_param: LearnerParam
+    gradient_booster: GBTree | Dart
+    objective: Named
+    attributes: dict[str, str]
+    feature_names: list[str] = []
+    feature_types: list[str] = []
+
+
+class Model(Struct):
+    version: Annotated[list[Whole], Meta(min_length=3, max_length=3)]
+    learner: Learner
+
+
+def largest_leaves(document: Any) -> Float64Array:
+    """Return the largest magnitude of a leaf in each tree, or raise `ModelError` if XGBoost cannot load the file."""
+    try:
+        learner = convert(document, Model).learner
+    except ValidationError as error:
+        with contextlib.suppress(TypeError, KeyError):
+            name = document["learner"]["gradient_booster"]["name"]
+            refuse(name not in ("gbtree", "dart"), f"the booster is {str(name)[:40]!r}: only tree models are supported")
+        raise ModelError(f"this is no model of XGBoost: {str(error)[:300]}") from None
+    booster = learner.gradient_booster
+    trees = booster.gbtree if isinstance(booster, Dart) else booster
+    return _check_forest(trees.model, _check_learner(learner))
+
+
+def _check_learner(learner: Learner) -> int:
+    """Check everything except the trees, and return the number of features."""
+    param = learner.learner_model_param
+    n_features = int(param.num_feature)
+    refuse(n_features < 1, "num_feature is 0")
+    outputs = max(int(param.num_class), int(param.num_target))
+    refuse(outputs > 1, f"the model has {outputs} outputs per document: it is not a ranker")
+    try:  # a number up to XGBoost 3.0, a list of one number since
+        start = float(param.base_score.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        start = math.nan
+    refuse(not abs(start) <= FLOAT32_MAX, f"base_score is {param.base_score[:40]!r}, not a finite number")
+    for name in ("feature_names", "feature_types"):
+        count = len(getattr(learner, name))
+        refuse(count not in (0, n_features), f"{name} has {count} words for {n_features} features")
+    if n_features > _MOST_UNNAMED and not learner.feature_names:
+        raise ModelError(
+            f"num_feature is {n_features:,} but the file has no feature names; without names at most "
+            f"{_MOST_UNNAMED:,} are accepted"
+        )
+    return n_features
+
+
+def _check_forest(forest: Forest, n_features: int) -> Float64Array:
+    """Check the trees and their counts, and return the largest leaf magnitude of each."""
+    count = len(forest.trees)
+    if int(forest.gbtree_model_param.num_trees) != count:
+        raise ModelError(
+            f"num_trees is {forest.gbtree_model_param.num_trees}, but the file has {count} trees: it is damaged"
+        )
+    _check_length(forest, "tree_info", count, "the forest")
+    if forest.iteration_indptr is not UNSET:
+        fault = f"iteration_indptr does not divide {count} trees into rounds"
+        _check_ends(forest.iteration_indptr, count, fault)
+    bits, largest = 0, np.zeros(count)
+    for number, tree in enumerate(forest.trees):
+        # The loader places trees by id: each place must be filled once.
+        refuse(tree.id != number, f"tree {number} has id {tree.id}: trees must be numbered in order")
+        largest[number] = _check_tree(tree, n_features, f"tree {number}")
+        bits += _check_categorical_splits(tree, f"tree {number}")
+    refuse(bits > _MAX_CATEGORY_BITS, f"the categorical splits would need {bits / 2**33:.1f} GiB")
+    if forest.cats is not UNSET:
+        _check_category_names(forest.cats, n_features)
+    return largest
+
+
+def _check_length(owner: Struct, name: str, length: int, where: str) -> None:
+    count = len(getattr(owner, name))
+    refuse(count != length, f"{where}: {name} has {count} entries, but needs {length}")
+
+
+def _check_ends(ends: list[int], count: int, fault: str) -> None:
+    """Check that numbers begin with 0, never fall and end with `count`."""
+    refuse(ends[:1] != [0] or ends[-1] != count or ends != sorted(ends), fault)
+
+
+def _check_tree(tree: Tree, n_features: int, where: str) -> float:
+    """Check a tree except for its categories, and return its largest leaf magnitude."""
+    n, param = len(tree.left_children), tree.tree_param
+    refuse(n < 1 or int(param.num_nodes) != n, f"{where}: num_nodes is {param.num_nodes}, but there are {n} nodes")
+    for name in ("right_children", "parents", "split_indices", "default_left", "split_conditions"):
+        _check_length(tree, name, n, where)
+    for name in ("base_weights", "loss_changes", "sum_hessian"):
+        _check_length(tree, name, n, where)
+    if int(param.num_feature) not in (0, n_features):
+        raise ModelError(f"{where}: num_feature is {param.num_feature}, but the model has {n_features} features")
+
+    # Count the deleted nodes, then check children, features and structure of the others.
+    left, right, parents = np.array(tree.left_children), np.array(tree.right_children), np.array(tree.parents)
+    feature, default_left = np.array(tree.split_indices), np.array(tree.default_left, np.int64)
+    leaf = left == -1
+    deleted = leaf & (feature == DELETED) & (default_left == 1)
+    alive = ~deleted
+    if deleted[0] or int(deleted.sum()) != int(param.num_deleted):
+        raise ModelError(f"{where}: num_deleted is not the number of deleted nodes")
+    refuse(leaf != (right == -1), f"{where}: a node has one child")
+    refuse(feature[alive] >= n_features, f"{where}: splits by a feature that the model does not have")
+    _check_shape(left, right, parents, alive, where)
+    # XGBoost itself writes infinity only where missing values, and nothing else, go right, or -inf
+    # where they go left. Before XGBoost 3.1 the threshold of a categorical split is NaN.
+    with np.errstate(over="ignore"):
+        single = np.array(tree.split_conditions).astype(np.float32)
+    wrong = ~np.isfinite(single) & alive
+    refuse(wrong & leaf, f"{where}: split_conditions has a leaf value that is not finite")
+    if tree.split_type is not UNSET:
+        _check_length(tree, "split_type", n, where)
+        wrong &= np.array(tree.split_type) == 0
+    wrong &= single != np.where(default_left, -np.inf, np.inf)
+    refuse(wrong, f"{where}: split_conditions has a threshold that is not finite")
+    return float(np.abs(np.array(tree.split_conditions)[alive & leaf]).max())
+
+
+def _check_shape(
+    left: Int64Array, right: Int64Array, parents: Int64Array, alive: npt.NDArray[np.bool_], where: str
+) -> None:
+    """Check that every live node except the root has exactly one parent and can be reached from the root."""
+    n = left.size
+    inner = np.flatnonzero(left != -1)
+    child = np.concatenate([left[inner], right[inner]])
+    refuse(child >= n, f"{where}: a child is not a node of the tree")
+    parent_counts = np.bincount(child, minlength=n)
+    parent_counts[0] += 1
+    refuse(parent_counts != alive, f"{where}: a node has no parent or two parents")
+    if parents[0] not in _NO_PARENT or bool(np.any((parents[1:] < 0) | (parents[1:] >= n))):
+        raise ModelError(f"{where}: a parent is out of range")
+    above = np.where(alive, parents, 0)
+    above[0] = 0
+    refuse(above[child] != np.tile(inner, 2), f"{where}: parents and children do not agree")
+    depth = depths(above)
+    refuse(depth < 0, f"{where}: its nodes form a cycle")
+    refuse(int(depth.max()) >= MAX_DEPTH, f"{where}: it is deeper than {MAX_DEPTH} nodes")
+    refuse(right[inner] != left[inner] + 1, f"{where}: a right child is not next to the left one, as XGBoost requires")
+
+
+def _check_categorical_splits(tree: Tree, where: str) -> int:
+    """Check the categorical splits, and return the number of bits that they take.
+
+    The split of node nodes[i] has the categories categories[segments[i] : segments[i] + sizes[i]].
+    """
+    if tree.split_type is UNSET:
+        return 0
+    categories, starts = np.array(tree.categories, np.int64), np.array(tree.categories_segments, np.int64)
+    sizes = np.array(tree.categories_sizes, np.int64)
+    splits = np.flatnonzero(tree.split_type)
+    leaf = np.array(tree.left_children) == -1
+    if splits.tolist() != tree.categories_nodes or bool(leaf[splits].any()):
+        raise ModelError(f"{where}: categories_nodes are not the nodes with a categorical split")
+    fits = sizes.size == splits.size and sizes.sum() == categories.size
+    if not fits or not np.array_equal(starts, np.cumsum(sizes) - sizes):
+        raise ModelError(f"{where}: categories_segments and categories_sizes do not fit the list of categories")
+    return int(np.maximum.reduceat(categories, starts).sum()) if splits.size else 0
+
+
+def _check_category_names(cats: Categories, n_features: int) -> None:
+    count = len(cats.enc)
+    refuse(count not in (0, n_features), f"cats describe {count} columns, but the model has {n_features}")
+    sizes = [count_categories(column, f"cats of column {i}") for i, column in enumerate(cats.enc)]
+    order, ends = cats.sorted_idx, cats.feature_segments
+    if ends or sizes:
+        if ends != [0, *itertools.accumulate(sizes)] or ends[-1] != len(order):
+            raise ModelError("cats: feature_segments do not fit the columns")
+        if any(sorted(order[a:b]) != list(range(b - a)) for a, b in itertools.pairwise(ends)):
+            raise ModelError("cats: sorted_idx is not an order of the categories")
+    refuse(bool(order) and not ends, "cats: sorted_idx without columns")
+
+
+# XGBoost's numbers of the types of categories (Value::ValueKind), and what Python's lists of them hold.
+_REAL_TYPES = (7, 8)
+WHOLE_TYPES: dict[int, Any] = dict(enumerate(map(np.dtype, "bBhHiIqQ"), 9))  # int8, uint8, ..., uint64
+
+
+def count_categories(column: CategoryNames, where: str) -> int:
+    """Check the categories of a column, and return their number."""
+    if column.offsets is not UNSET:
+        _check_whole(column.values, -128, 255, where)
+        fault = f"{where}: offsets do not fit the text"
+        if column.offsets:
+            _check_ends(column.offsets, len(column.values), fault)
+        return max(0, len(column.offsets) - 1)
+    if column.type in _REAL_TYPES:
+        reals(column.values, f"{where}: values", len(column.values))
+    elif column.type in WHOLE_TYPES:
+        limits = np.iinfo(WHOLE_TYPES[column.type])
+        _check_whole(column.values, int(limits.min), min(int(limits.max), 2**63 - 1), where)
+    else:
+        raise ModelError(f"{where} have no known type")
+    return len(column.values)
+
+
+def _check_whole(values: list[int | float], low: int, high: int, where: str) -> None:
+    wrong = not set(map(type, values)) <= {int} or not all(low <= value <= high for value in values)
+    refuse(wrong, f"{where}: values has an entry that is not a whole number from {low} to {high}")
