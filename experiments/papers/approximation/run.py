@@ -46,7 +46,7 @@ def run(lab: Lab) -> Findings:
         (f"ApproxAP, alpha {ALPHA_OF_BETAS:g}", precise, "beta"),
     ):
         rows = [
-            [f"{value:g}", *(f"{errors[i - 1]:.4f}" for i in (1, 5, 10, 20, 40))] for value, errors in found.items()
+            [f"{value:g}", *(f"{errors[i - 1]:.3f}" for i in (1, 5, 10, 20, 40))] for value, errors in found.items()
         ]
         tables.append((f"{heading}: mean |error| over the training queries of fold {FOLD}, after so many steps",
                        markdown([name, "1", "5", "10", "20", "40"], rows)))  # fmt: skip

@@ -110,6 +110,7 @@ def run(lab: Lab) -> Findings:
     return Findings(
         "The papers' methods on OHSUMED",
         [("Linear, beside the published values", _table(linear)),
+         ("RankSVM and ListNet by lambda, converged, test values of all folds", _by_lambda(lab)),
          ("NDCG at every cut-off and MAP, LETOR's conventions, linear", _all_cuts(linear)),
          ("Linear and boosted side by side, NDCG@10, LETOR's conventions", _side_by_side(linear, boosted)),
          ("The regression with a fixed ridge, NDCG@10, LETOR's conventions",
@@ -149,6 +150,16 @@ def _table(linear: dict[str, Any]) -> str:
         if name in PUBLISHED:
             rows.append([name, "published", *(f"{value:.{DIGITS}f}" for value in PUBLISHED[name]), "", ""])
     return markdown(header, rows)
+
+
+def _by_lambda(lab: Lab) -> str:
+    rows = []
+    for name, (choices, rounds) in CONVERGED.items():
+        for params in choices:
+            results = [lab.result(Cell(fold, params, rounds, to_end=True)) for fold in FOLDS]
+            values = [*(mean_of(results, metric) for metric in (*SHOWN, "map")), np.mean([r["train"] for r in results])]
+            rows.append([name, f"{params['lambda_l2']:g}", *(f"{value:.{DIGITS}f}" for value in values)])
+    return markdown(["method", "lambda", "N@1", "N@3", "N@5", "N@10", "N, whole list", "MAP", "training N@10"], rows)
 
 
 def _all_cuts(linear: dict[str, Any]) -> str:
