@@ -26,14 +26,14 @@ def arguments(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def data_root(given: Path | None) -> Path:
+def data_root(folder: Path | None) -> Path:
     """--data-root, else BOOSTRANK_DATA, else ../shared/data beside the checkout.
 
     Raises:
         SystemExit: none of them holds the data.
     """
-    named = os.environ.get("BOOSTRANK_DATA")
-    root = given or (Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data")
+    variable = os.environ.get("BOOSTRANK_DATA")
+    root = folder or Path(variable or Path(__file__).resolve().parents[2] / "shared" / "data")
     if not (root / "ohsumed").is_dir():
         raise SystemExit(f"no data in {root}: give --data-root, or set BOOSTRANK_DATA")
     return root

@@ -27,9 +27,9 @@ def main() -> None:
     parts = ["# The papers' experiments on OHSUMED"]
     for name in options.only.split(","):
         console.rule(name)
-        found = import_module(f"experiments.papers.{name}.run").run(lab)
-        found.write(name)
-        parts.append(f"## {found.title}\n\n{found.text()}")
+        findings = import_module(f"experiments.papers.{name}.run").run(lab)
+        findings.write(name)
+        parts.append(f"## {findings.title}\n\n{findings.text()}")
         write_atomically(OUT / "summary.md", ("\n\n".join(parts) + "\n").encode())
     console.print(f"{lab.trained} trained, {lab.seconds:.0f} s of CPU; {OUT / 'summary.md'}")
 

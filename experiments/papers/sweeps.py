@@ -30,8 +30,8 @@ def sweep(
     for method, (params, rounds) in methods.items():
         by_value: dict[Any, list[dict[str, Any]]] = {}
         for value in values:
-            own = {"scaling": "none", **params, name: value}
-            by_value[value] = [lab.result(Cell(f, {**own, "ridge": ridges[f]}, rounds)) for f in FOLDS]
+            settings = {"scaling": "none", **params, name: value}
+            by_value[value] = [lab.result(Cell(f, {**settings, "ridge": ridges[f]}, rounds)) for f in FOLDS]
         console.print(f"{method}: done ({lab.trained} trained so far, {lab.seconds:.0f} s of CPU)")
         for value, results in by_value.items():
             against = "-"

@@ -88,7 +88,7 @@ def within_half(n, rng):
 @pytest.mark.parametrize("n", [2, 7, 50])
 @pytest.mark.parametrize("beta", [5.0, 50.0])
 def test_approx_ap_is_as_near_to_ap_as_its_ranks_and_comparisons_allow(n, beta):
-    # With ranks right to e < 1/2 (theorem 1), a comparison of two of them is right to t = 1 / (1 + exp(beta (1 - 2 e))).
+    # With ranks right to e < 1/2 (theorem 1) a comparison of two of them is right to t = 1 / (1 + exp(beta (1 - 2 e))).
     # AP = (1/N) sum_y (1 + sum_x [x above y]) / rank_y, where the numerator is at most the rank: e + (N - 1) t in all.
     rng = np.random.default_rng(n)
     scores, alpha, e = within_half(n, rng)

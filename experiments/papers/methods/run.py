@@ -174,7 +174,7 @@ def _side_by_side(linear: dict[str, Any], boosted: dict[str, Any]) -> str:
     for name in dict.fromkeys([*linear, *boosted]):
         both = [family.get(name) for family in (linear, boosted)]
         values = ["-" if r is None else interval(pooled(r, "letor", "ndcg@10"), DIGITS) for r in both]
-        training = ["-" if r is None else f"{np.mean([one['train'] for one in r]):.{DIGITS}f}" for r in both]
+        training = ["-" if r is None else f"{np.mean([result['train'] for result in r]):.{DIGITS}f}" for r in both]
         differences = []
         for results in both:
             if results is None or results is boosted["LambdaRank"]:
@@ -194,8 +194,8 @@ def _chosen(linear: dict[str, Any]) -> str:
     rows = []
     for name, results in linear.items():
         keys = [k for k in results[0]["params"] if k not in hidden]
-        said = ["; ".join(f"{k} {r['params'][k]:g}" for k in keys) + f" (round {r['best_round']})" for r in results]
-        rows.append([name, *said])
+        cells = ["; ".join(f"{k} {r['params'][k]:g}" for k in keys) + f" (round {r['best_round']})" for r in results]
+        rows.append([name, *cells])
     return markdown(["method", *(f"fold {f}" for f in FOLDS)], rows)
 
 

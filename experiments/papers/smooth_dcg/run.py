@@ -54,7 +54,7 @@ SHOWN = (
     ("LETOR", "precision@5"), ("LETOR", "precision@10"), ("ours", "ndcg@5"), ("ours", "ndcg@10"),
 )  # fmt: skip
 COMPARED = (("LETOR", "ndcg@5"), ("LETOR", "map"), ("LETOR", "precision@10"), ("ours", "ndcg@10"))
-SPARSE_FOLDS, SPARSE_QUERIES = 3, 1500
+SPARSE_FOLDS, SPARSE_QUERIES = 3, 1200
 RESAMPLES = 4000
 
 Parts = tuple[boostrank.RankingDataset, boostrank.RankingDataset, boostrank.RankingDataset]
@@ -95,9 +95,9 @@ def _splits(lab: Lab, name: str) -> Iterator[Parts]:
     data = boostrank.RankingDataset.from_libsvm(path)
     shuffled = np.random.default_rng(0).permutation(len(data.queries))[:SPARSE_QUERIES]
     for fold in range(SPARSE_FOLDS):
-        rest = np.random.default_rng(fold).permutation(np.setdiff1d(shuffled, shuffled[fold::SPARSE_FOLDS]))
-        quarter = rest.size // 4
-        yield data.take(rest[quarter:]), data.take(rest[:quarter]), data.take(shuffled[fold::SPARSE_FOLDS])
+        others = np.random.default_rng(fold).permutation(np.setdiff1d(shuffled, shuffled[fold::SPARSE_FOLDS]))
+        quarter = others.size // 4
+        yield data.take(others[quarter:]), data.take(others[:quarter]), data.take(shuffled[fold::SPARSE_FOLDS])
 
 
 def _trained(parts: Parts, params: dict[str, Any], name: str, threads: int) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _trained(parts: Parts, params: dict[str, Any], name: str, threads: int) -> d
         per_seed = [
             evaluate(METRICS, test.labels, model.predict(test), test.queries, conventions=rules) for model in models
         ]
-        result[convention] = {m: [one[m].per_query.tolist() for one in per_seed] for m in per_seed[0]}
+        result[convention] = {m: [results[m].per_query.tolist() for results in per_seed] for m in per_seed[0]}
     return result
 
 
