@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query long-lists clicks test-clusters bench-clusters mslr yahoo istella
+.PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments smooth-dcg ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query long-lists clicks test-clusters bench-clusters mslr yahoo istella
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -23,9 +23,10 @@ help:
 	@echo "make wheel-test  the wheel in an environment of its own: installs, runs, trains, reports"
 	@echo "make picture   the picture of a report in README, docs/assets/report.png (needs Chromium)"
 	@echo "make experiments  the papers' tables and figures on OHSUMED, linear and boosted (needs the data; 20 minutes)"
-	@echo "make ohsumed   every objective on both engines over the OHSUMED folds (needs the data)"
+	@echo "make smooth-dcg  the claims of Wu et al. on boosted trees: SDCG, SHF-SDCG, REG-SHF-SDCG, regression (needs the data)"
+	@echo "make ohsumed   every objective on both engines over the OHSUMED folds, at the rate each chooses (needs the data)"
 	@echo "make parity    our LambdaRank against the engines' own (needs the data)"
-	@echo "make discount  the training discount: log, linear, between (needs the data)"
+	@echo "make discount  the training discount: log, linear, between; at one rate, and at the rate chosen (needs the data)"
 	@echo "make large     trees for 50,000 to 1,000,000 generated rows, with LightGBM at several sizes (hours; resumes)"
 	@echo "make long-lists  lists of 1,000 to 100,000 documents, and what a query of a million costs (an hour; resumes)"
 	@echo "make start     what the linear start gives on either engine (needs the data)"
@@ -203,11 +204,16 @@ coverage: $(VENV)/.installed-coverage
 	nice $(BIN)/python -m tests.line_coverage
 
 # XGBoost's threads spin while they wait: beside any other work they must not.
-demo ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench: export OMP_WAIT_POLICY ?= passive
+demo ohsumed parity large start serving curvature selection peers defaults catboost metrics bench: export OMP_WAIT_POLICY ?= passive
 bench: $(VENV)/.installed-bench
 peers defaults catboost metrics: $(VENV)/.installed-peers
-ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench: $(VENV)/.installed
+ohsumed parity large start serving curvature selection peers defaults catboost metrics bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.$@.run
+
+discount: export OMP_WAIT_POLICY ?= passive
+discount: $(VENV)/.installed
+	$(BIN)/python -m experiments.discount.run
+	$(BIN)/python -m experiments.discount.by_rate
 
 mslr yahoo istella: export OMP_WAIT_POLICY ?= passive
 mslr yahoo istella: $(VENV)/.installed-peers
@@ -238,10 +244,10 @@ bench-clusters: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.bench_clusters.run
 
 # Small products on one core: the threads of a BLAS would wait for each other.
-experiments: export OMP_WAIT_POLICY ?= passive
-experiments: export OPENBLAS_NUM_THREADS ?= 1
-experiments: $(VENV)/.installed
-	$(BIN)/python -m experiments.papers.run
+experiments smooth-dcg: export OMP_WAIT_POLICY ?= passive
+experiments smooth-dcg: export OPENBLAS_NUM_THREADS ?= 1
+experiments smooth-dcg: $(VENV)/.installed
+	$(BIN)/python -m experiments.papers.run $(if $(filter smooth-dcg,$@),--only smooth_dcg)
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,23 +26,31 @@ def arguments(description: str) -> argparse.ArgumentParser:
     return parser
 
 
-def data_root(given: Path | None) -> Path:
+def data_root(folder: Path | None) -> Path:
     """--data-root, else BOOSTRANK_DATA, else ../shared/data beside the checkout.
 
     Raises:
         SystemExit: none of them holds the data.
     """
-    named = os.environ.get("BOOSTRANK_DATA")
-    root = given or (Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data")
+    variable = os.environ.get("BOOSTRANK_DATA")
+    root = folder or Path(variable or Path(__file__).resolve().parents[2] / "shared" / "data")
     if not (root / "ohsumed").is_dir():
         raise SystemExit(f"no data in {root}: give --data-root, or set BOOSTRANK_DATA")
     return root
 
 
-def interval(values: npt.NDArray[np.float64]) -> str:
+def interval(values: npt.NDArray[np.float64], digits: int = 4) -> str:
     """`.4512 [.4011, .5013]`: mean over queries and its 95% bootstrap interval."""
-    against_nothing = paired_difference(values, np.where(np.isnan(values), np.nan, 0.0))
-    return f"{against_nothing.mean:.4f} [{against_nothing.low:.4f}, {against_nothing.high:.4f}]"
+    mean = paired_difference(values, np.where(np.isnan(values), np.nan, 0.0))
+    return f"{mean.mean:.{digits}f} [{mean.low:.{digits}f}, {mean.high:.{digits}f}]"
+
+
+def difference(
+    mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], digits: int = 4, weights: Any = None
+) -> str:
+    """`+.0031 [-.0010, +.0072]`: mean of mine - theirs, query by query, and its 95% bootstrap interval."""
+    gain = paired_difference(mine, theirs, weights=weights)
+    return f"{gain.mean:+.{digits}f} [{gain.low:+.{digits}f}, {gain.high:+.{digits}f}]"
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -377,8 +377,7 @@ def _big_file(folder: Path, name: str, write: Callable[[str], bool] | None) -> I
 
 
 def _checksum(file: BinaryIO) -> str:
-    """Return a hash of CRC-32 values of the file, which detects accidental damage at memory speed.
-    """
+    """Return a hash of CRC-32 values of the file, which detects accidental damage at memory speed."""
     digest = hashlib.blake2b(digest_size=16)
     file.seek(0)
     buffer = bytearray(_CHECKED_AT_A_TIME)

@@ -34,8 +34,8 @@ def main() -> None:
     values: dict[tuple[str, str, Any], list[Values]] = {}
     for fold in range(FOLDS):
         test = data.take(shuffled[fold::FOLDS])
-        rest = np.random.default_rng(fold).permutation(np.setdiff1d(shuffled, shuffled[fold::FOLDS]))
-        valid, train = data.take(rest[: rest.size // 4]), data.take(rest[rest.size // 4 :])
+        others = np.random.default_rng(fold).permutation(np.setdiff1d(shuffled, shuffled[fold::FOLDS]))
+        valid, train = data.take(others[: others.size // 4]), data.take(others[others.size // 4 :])
         for objective in OBJECTIVES:
             for discount in DISCOUNTS:
                 validated = []

@@ -77,8 +77,8 @@ def cross_validated(data: boostrank.RankingDataset, folds: int, threads: int | N
     pooled: dict[str, list[Any]] = {method: [] for method in METHODS}
     for fold in range(folds):
         test = data.take(shuffled[fold::folds])
-        rest = np.random.default_rng(fold).permutation(np.setdiff1d(shuffled, shuffled[fold::folds]))
-        valid, train = data.take(rest[: rest.size // 4]), data.take(rest[rest.size // 4 :])
+        others = np.random.default_rng(fold).permutation(np.setdiff1d(shuffled, shuffled[fold::folds]))
+        valid, train = data.take(others[: others.size // 4]), data.take(others[others.size // 4 :])
         for method, params in METHODS.items():
             limits = {"num_threads": threads} if threads else {}
             model = boostrank.train({**TREES, **limits, **params}, train, ROUNDS, valid_sets=[valid])

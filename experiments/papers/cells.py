@@ -21,12 +21,12 @@ from boostrank.metrics import Conventions, evaluate
 OUT = Path(__file__).parent / "out"
 FOLDS = (1, 2, 3, 4, 5)
 CUTS = tuple(range(1, 11))
-METRICS = ("ndcg@" + ",".join(map(str, CUTS)), "map")
+METRICS = ("ndcg@" + ",".join(map(str, CUTS)), "ndcg", "map")
 # What the published numbers were counted by, and ours.
 CONVENTIONS = ("letor", "default")
 SELECTED_BY = "ndcg@10"
 # Cells of another version are trained again: raise it with what changes results.
-VERSION = 2
+VERSION = 3
 
 console = Console(stderr=True)
 
@@ -41,6 +41,7 @@ class Cell:
         rounds, backend: likewise.
         start: as for `boostrank.train`.
         curves: whether to keep NDCG@10 of all three sets after every round.
+        to_end: whether to measure after the last round, not after the one that validation prefers.
     """
 
     fold: int
@@ -49,12 +50,12 @@ class Cell:
     backend: str = "linear"
     start: str = "none"
     curves: bool = False
+    to_end: bool = False
 
     @property
     def path(self) -> Path:
         """Where its result lies."""
-        told = json.dumps([VERSION, asdict(self)], sort_keys=True)
-        return OUT / "cells" / f"{hashlib.sha256(told.encode()).hexdigest()[:24]}.json"
+        return _path_of([VERSION, asdict(self)])
 
 
 @dataclass
@@ -100,47 +101,73 @@ class Lab:
         if cell.path.exists():
             return dict(json.loads(cell.path.read_text()))
         started = time.process_time()
-        model = self.model(cell)
-        told = self._measured(cell, model)
-        told["cpu_seconds"] = time.process_time() - started
-        cell.path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(cell.path, json.dumps({"cell": asdict(cell), **told}).encode())
+        result = self._measured(cell, self.model(cell))
+        result["cpu_seconds"] = time.process_time() - started
+        _write(cell.path, {"cell": asdict(cell), **result})
         self.trained += 1
-        self.seconds += told["cpu_seconds"]
-        return told
+        self.seconds += result["cpu_seconds"]
+        return result
 
-    def kept(self, *told: Any, make: Callable[[], Any]) -> Any:
+    def kept(self, *settings: Any, make: Callable[[], Any]) -> Any:
         """What `make` gave for these plain data: from disk, or made now."""
-        digest = hashlib.sha256(json.dumps([VERSION, *told], sort_keys=True).encode()).hexdigest()
-        path = OUT / "cells" / f"{digest[:24]}.json"
+        path = _path_of([VERSION, *settings])
         if path.exists():
-            return json.loads(path.read_text())["made"]
+            return json.loads(path.read_text())["result"]
         started = time.process_time()
-        made = make()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps({"told": told, "made": made}).encode())
+        result = make()
+        _write(path, {"settings": settings, "result": result})
         self.trained += 1
         self.seconds += time.process_time() - started
-        return made
+        return result
 
     def _measured(self, cell: Cell, model: boostrank.RankingModel) -> dict[str, Any]:
         train, vali, test = self.fold(cell.fold)
-        told: dict[str, Any] = {
-            "best_round": model.best_iteration,
-            "rounds": len(model.evals_result["vali"]["ndcg@10"]),
+        curve = model.evals_result["vali"]["ndcg@10"]
+        rounds = len(curve) if cell.to_end else model.best_iteration
+        scores = {
+            name: model.predict(data, num_iteration=rounds)
+            for name, data in (("train", train), ("vali", vali), ("test", test))
         }
-        told["selected"] = max(model.evals_result["vali"]["ndcg@10"])
-        scores = model.predict(test)
-        for name in CONVENTIONS:
-            found = evaluate(METRICS, test.labels, scores, test.queries, conventions=Conventions.of(name))
-            told[name] = {metric: result.per_query.tolist() for metric, result in found.items()}
-        letor = Conventions.of("letor")
-        for name, data in (("train", train), ("vali", vali)):
-            found = evaluate(["ndcg@10"], data.labels, model.predict(data), data.queries, conventions=letor)
-            told[name] = found["ndcg@10"].mean
+        result: dict[str, Any] = {
+            "best_round": rounds,
+            "rounds": len(curve),
+            "selected": curve[-1] if cell.to_end else max(curve),
+            "train": ndcg_at_10(train, scores["train"]),
+            "vali": ndcg_at_10(vali, scores["vali"]),
+            **measured(test, scores["test"]),
+        }
         if cell.curves:
-            told["curves"] = {name: values["ndcg@10"] for name, values in model.evals_result.items()}
-        return told
+            result["curves"] = {name: values["ndcg@10"] for name, values in model.evals_result.items()}
+        return result
+
+
+def measured(data: boostrank.RankingDataset, scores: Any) -> dict[str, dict[str, list[float]]]:
+    """Conventions -> metric -> value of every query."""
+    return {
+        name: {
+            metric: result.per_query.tolist()
+            for metric, result in evaluate(
+                METRICS, data.labels, scores, data.queries, conventions=Conventions.of(name)
+            ).items()
+        }
+        for name in CONVENTIONS
+    }
+
+
+def ndcg_at_10(data: boostrank.RankingDataset, scores: Any) -> float:
+    """Mean over queries, LETOR's conventions."""
+    results = evaluate([SELECTED_BY], data.labels, scores, data.queries, conventions=Conventions.of("letor"))
+    return results[SELECTED_BY].mean
+
+
+def _path_of(settings: list[Any]) -> Path:
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+    return OUT / "cells" / f"{digest[:24]}.json"
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(content).encode())
 
 
 def selected(lab: Lab, name: str, grid: list[dict[str, Any]], rounds: int, **options: Any) -> list[dict[str, Any]]:

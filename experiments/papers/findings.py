@@ -38,9 +38,9 @@ class Findings:
         write_atomically(OUT / f"{name}.md", f"# {self.title}\n\n{self.text()}\n".encode())
 
 
-def lab_of(given: Path | None, threads: int = 1) -> Lab:
+def lab_of(folder: Path | None, threads: int = 1) -> Lab:
     """A lab on the OHSUMED folds, wherever they are."""
-    return Lab(data_root(given) / "ohsumed", threads)
+    return Lab(data_root(folder) / "ohsumed", threads)
 
 
 def main(name: str, run: Callable[[Lab], Findings], about: str | None) -> None:
@@ -49,6 +49,6 @@ def main(name: str, run: Callable[[Lab], Findings], about: str | None) -> None:
     parser.add_argument("--data-root", type=Path, default=None, help="folder of the real data sets")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    found = run(lab_of(options.data_root, options.threads))
-    found.write(name)
-    print(found.text())
+    findings = run(lab_of(options.data_root, options.threads))
+    findings.write(name)
+    print(findings.text())

@@ -13,7 +13,7 @@ from boostrank.core.files import write_atomically
 from experiments.papers.cells import OUT, console
 from experiments.papers.findings import lab_of
 
-EXPERIMENTS = ("methods", "annealing", "approximation", "restarts", "training_k", "discount", "cost")
+EXPERIMENTS = ("methods", "annealing", "approximation", "restarts", "smooth_dcg", "training_k", "discount", "cost")
 
 
 def main() -> None:
@@ -27,9 +27,9 @@ def main() -> None:
     parts = ["# The papers' experiments on OHSUMED"]
     for name in options.only.split(","):
         console.rule(name)
-        found = import_module(f"experiments.papers.{name}.run").run(lab)
-        found.write(name)
-        parts.append(f"## {found.title}\n\n{found.text()}")
+        findings = import_module(f"experiments.papers.{name}.run").run(lab)
+        findings.write(name)
+        parts.append(f"## {findings.title}\n\n{findings.text()}")
         write_atomically(OUT / "summary.md", ("\n\n".join(parts) + "\n").encode())
     console.print(f"{lab.trained} trained, {lab.seconds:.0f} s of CPU; {OUT / 'summary.md'}")
 

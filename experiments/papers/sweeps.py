@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.metrics import paired_difference
-from experiments.common import markdown
+from experiments.common import difference, markdown
 from experiments.papers.cells import FOLDS, Cell, Lab, console, mean_of, pooled, settled_ridge
 
 SHOWN = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map")
@@ -29,18 +28,18 @@ def sweep(
     ridges = settled_ridge(lab.root)
     rows, curves = [], {}
     for method, (params, rounds) in methods.items():
-        found: dict[Any, list[dict[str, Any]]] = {}
+        by_value: dict[Any, list[dict[str, Any]]] = {}
         for value in values:
-            own = {"scaling": "none", **params, name: value}
-            found[value] = [lab.result(Cell(f, {**own, "ridge": ridges[f]}, rounds)) for f in FOLDS]
+            settings = {"scaling": "none", **params, name: value}
+            by_value[value] = [lab.result(Cell(f, {**settings, "ridge": ridges[f]}, rounds)) for f in FOLDS]
         console.print(f"{method}: done ({lab.trained} trained so far, {lab.seconds:.0f} s of CPU)")
-        for value, results in found.items():
+        for value, results in by_value.items():
             against = "-"
             if value != base:
-                d = paired_difference(*(pooled(r, "letor", "ndcg@10") for r in (results, found[base])))
-                against = f"{d.mean:+.4f} [{d.low:+.4f}, {d.high:+.4f}]"
+                mine, theirs = pooled(results, "letor", "ndcg@10"), pooled(by_value[base], "letor", "ndcg@10")
+                against = difference(mine, theirs, digits=3)
             train = np.mean([r["train"] for r in results])
-            rows.append([method, str(value), *(f"{mean_of(results, m):.4f}" for m in SHOWN), against, f"{train:.4f}"])
-        curves[method] = [mean_of(found[value]) for value in values]
+            rows.append([method, str(value), *(f"{mean_of(results, m):.3f}" for m in SHOWN), against, f"{train:.3f}"])
+        curves[method] = [mean_of(by_value[value]) for value in values]
     header = ["method", name, *SHOWN, f"ndcg@10 minus that of {name} {base}", "training ndcg@10"]
     return markdown(header, rows), curves

@@ -78,6 +78,51 @@ def test_approximations_keep_the_bounds_of_theorems_1_and_3_of_qin_liu_li(n):
         assert error <= (n - 1) / (np.exp(alpha * -np.diff(scores[order]).max()) + 1) / (2 * log(2)) + 1e-9
 
 
+def within_half(n, rng):
+    """Scores whose smallest gap makes each approximate rank right to less than one half, alpha, and that error."""
+    scores = rng.permutation(np.cumsum(0.1 + rng.random(n)))
+    alpha = rng.uniform(1, 3) * log(4 * n) / np.diff(np.sort(scores)).min()
+    return scores, alpha, (n - 1) / (np.exp(alpha * np.diff(np.sort(scores)).min()) + 1)
+
+
+@pytest.mark.parametrize("n", [2, 7, 50])
+@pytest.mark.parametrize("beta", [5.0, 50.0])
+def test_approx_ap_is_as_near_to_ap_as_its_ranks_and_comparisons_allow(n, beta):
+    # With ranks right to e < 1/2 (theorem 1) a comparison of two of them is right to t = 1 / (1 + exp(beta (1 - 2 e))).
+    # AP = (1/N) sum_y (1 + sum_x [x above y]) / rank_y, where the numerator is at most the rank: e + (N - 1) t in all.
+    rng = np.random.default_rng(n)
+    scores, alpha, e = within_half(n, rng)
+    assert e < 0.5
+    labels = rng.integers(0, 2, n)
+    labels[0] = 1
+    relevant = labels[np.argsort(-scores)]
+    ap = (np.cumsum(relevant) / np.arange(1, n + 1))[relevant == 1].mean()
+    approximate = -run("approx-ap", labels, scores, alpha=alpha, beta=beta)[0]
+    comparisons = (labels.sum() - 1) / (1 + exp(beta * (1 - 2 * e)))
+    assert abs(approximate - ap) <= e + comparisons + 1e-9
+
+
+@pytest.mark.parametrize("n", [2, 7, 50])
+def test_smooth_ndcg_nears_ndcg_with_the_smallest_gap_and_a_constant_for_a_large_sigma(n):
+    # h_d(j),j = 1 / (1 + sum of e_ij), e_ij <= exp(-gap^2 / sigma): the mean gain at rank j misses that of its document
+    # by at most the range of gains times (n - 1) exp(-gap^2 / sigma). A large sigma makes h 1 / n.
+    rng = np.random.default_rng(n)
+    scores = rng.permutation(np.cumsum(0.1 + rng.random(n)))
+    labels, discounts = rng.integers(0, 4, n), 1 / np.log2(2 + np.arange(n))
+    labels[0] = 4
+    gains, order, gap = np.exp2(labels) - 1, np.argsort(-scores), np.diff(np.sort(scores)).min()
+    ideal = np.sort(gains)[::-1] @ discounts
+    errors = []
+    for sigma in gap**2 / np.array([1.0, 3.0, 6.0, 9.0]):
+        error = abs(-run("smooth-ndcg", labels, scores, sigma=sigma)[0] - gains[order] @ discounts / ideal)
+        assert error <= np.ptp(gains) * (n - 1) * exp(-(gap**2) / sigma) * discounts.sum() / ideal + 1e-12
+        errors.append(error)
+    if n == 2:  # there is one gap, and the bound is the rate
+        assert errors[3] / errors[2] == pytest.approx(exp(-3), rel=0.01)
+    constant = gains.mean() * discounts.sum() / ideal
+    assert -run("smooth-ndcg", labels, scores, sigma=1e9)[0] == pytest.approx(constant, rel=1e-6)
+
+
 def test_approx_ndcg_at_tied_scores_is_regression_on_centred_gains_but_for_the_slope():
     _, grad, _ = run("approx-ndcg", [0, 1, 2, 3], [0.0] * 4)
     gains = np.array([0.0, 1.0, 3.0, 7.0])

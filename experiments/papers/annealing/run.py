@@ -28,7 +28,7 @@ def run(lab: Lab) -> Findings:
         curves = [lab.result(cell)["curves"] for cell in cells]
         ends = {name: np.mean([c[name] for c in curves], axis=0)[STEPS - 1 :: STEPS] for name in SETS}
         rows += [
-            [f"{penalty:g}", f"{sigma:g}", *(f"{ends[name][i]:.4f}" for name in SETS)] for i, sigma in enumerate(SIGMAS)
+            [f"{penalty:g}", f"{sigma:g}", *(f"{ends[name][i]:.3f}" for name in SETS)] for i, sigma in enumerate(SIGMAS)
         ]
         lines += [Line(f"{name}, lambda {penalty:g}", SIGMAS, ends[name].tolist()) for name in SETS]
     return Findings(

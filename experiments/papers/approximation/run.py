@@ -40,20 +40,20 @@ def run(lab: Lab) -> Findings:
     }
     steps = list(range(1, ROUNDS + 1))
     tables = []
-    for heading, found, name in (
+    for heading, errors_of, name in (
         ("ApproxNDCG, no cut-off", of_alpha, "alpha"),
         (f"ApproxNDCG@{K}, alpha {ALPHA_OF_BETAS:g}", cut, "beta"),
         (f"ApproxAP, alpha {ALPHA_OF_BETAS:g}", precise, "beta"),
     ):
         rows = [
-            [f"{value:g}", *(f"{errors[i - 1]:.4f}" for i in (1, 5, 10, 20, 40))] for value, errors in found.items()
+            [f"{value:g}", *(f"{errors[i - 1]:.3f}" for i in (1, 5, 10, 20, 40))] for value, errors in errors_of.items()
         ]
         tables.append((f"{heading}: mean |error| over the training queries of fold {FOLD}, after so many steps",
                        markdown([name, "1", "5", "10", "20", "40"], rows)))  # fmt: skip
     pictures = [
         (f"approximation-{name}.svg", title, "steps", "mean |error|",
-         [Line(f"{letter} {value:g}", steps, errors) for value, errors in found.items()], False)
-        for name, title, letter, found in (
+         [Line(f"{letter} {value:g}", steps, errors) for value, errors in errors_of.items()], False)
+        for name, title, letter, errors_of in (
             ("alpha", "ApproxNDCG: error of the approximation along training", "alpha", of_alpha),
             ("beta", f"ApproxNDCG@{K}: error along training", "beta", cut),
             ("ap", "ApproxAP: error along training", "beta", precise),
@@ -73,8 +73,8 @@ def _errors(lab: Lab, params: dict[str, Any], measure: Any, alpha: float, beta: 
         for i in range(ROUNDS):
             scores = model.predict(train, num_iteration=i + 1)
             spans = list(pairwise(train.queries.ptr.tolist()))
-            found = [measure(scores[a:b], train.labels[a:b], alpha, beta) for a, b in spans if train.labels[a:b].any()]
-            errors.append(float(np.mean([abs(approximate - exact) for approximate, exact in found])))
+            pairs = [measure(scores[a:b], train.labels[a:b], alpha, beta) for a, b in spans if train.labels[a:b].any()]
+            errors.append(float(np.mean([abs(approximate - exact) for approximate, exact in pairs])))
         return errors
 
     return list(lab.kept("approximation", params, FOLD, ROUNDS, make=make))

@@ -20,12 +20,12 @@ METHODS = {
 def run(lab: Lab) -> Findings:
     """Sweep k; 0 is the whole list."""
     table, curves = sweep(lab, METHODS, "k", KS, 0)
-    shown = [k or 300 for k in KS]
+    lengths = [k or 300 for k in KS]
     return Findings(
         "The training k",
         [("Test metrics by the k of training (0: the whole list), LETOR's conventions", table)],
         [("training-k.svg", "Test NDCG@10 by the k of training (300: the whole list)", "k of training", "NDCG@10",
-          [Line(name, shown, values) for name, values in curves.items()], True)],
+          [Line(name, lengths, values) for name, values in curves.items()], True)],
     )  # fmt: skip
 
 
