@@ -8,7 +8,7 @@ XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 .PHONY: help size demo test matrix short versions golden api check docs wheel wheel-test picture experiments smooth-dcg ohsumed parity discount large start serving curvature selection peers defaults catboost metrics bench faults kill-sweep io-sweep net fuzz mutation coverage bench-scale clean within-query long-lists clicks test-clusters bench-clusters mslr yahoo istella
 
 help:
-	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
+	@echo "make demo      generate data, train, and compare with LightGBM, averaged over folds too, and XGBoost"
 	@echo "make test      run the tests"
 	@echo "make test-oldest  the same with the oldest versions that pyproject.toml allows"
 	@echo "make matrix    the same on every interpreter of PYTHONS=\"3.11 3.12 3.13\", with the newest versions"

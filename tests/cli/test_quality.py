@@ -167,11 +167,11 @@ def test_a_linear_model_has_no_preset(data: Path, tmp_path: Path) -> None:
 def test_quick_is_one_training_of_trees_that_suit_and_folds_have_them_too(data: Path, tmp_path: Path) -> None:
     words = ("train", data / "train.txt", "-m", tmp_path / "m", "--objective", "sdcg", "--threads", 1)
     done = invoke(*words, "--quality", "quick")
-    trees = "learning_rate=0.1, num_leaves=15, feature_fraction=0.5"
+    trees = "learning_rate=0.1, num_leaves=15, feature_fraction=0.75"
     assert f"quality quick: {trees}; 100 rounds" in messages(done)
     assert boostrank.RankingModel.load(tmp_path / "m").best_iteration == 100
     done = invoke(*words, "--quality", "quick", "--valid", data / "valid.txt", "--param", "eta=0.3")
-    trees = "num_leaves=15, feature_fraction=0.5"
+    trees = "num_leaves=15, feature_fraction=0.75"
     assert f"quality quick: {trees}; 1,000 rounds at most, stopped after 100 without gain" in messages(done)
     record: Any = sidecar(tmp_path / "m")
     history = record["evals_result"]["valid"]["ndcg@10"]
