@@ -62,7 +62,12 @@ PARAMS = (
     ),
     positive("margin", 2.5, "required distance between a ranking of NDCG 0 and the perfect one", unit="score"),
     TRAIN_DISCOUNT,
-    Param("rank_weights", "linear", "A(r): falls linearly, or as 1 / sqrt(r), to 0 beyond k", choices=("linear", "root")),
+    Param(
+        "rank_weights",
+        "linear",
+        "A(r): falls linearly, or as 1 / sqrt(r), to 0 beyond k",
+        choices=("linear", "root"),
+    ),
 )
 
 _CONVEX, _TIGHT_OR_CONVEX = 0, 2
@@ -97,8 +102,8 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         if not linear:
             a[pos] = depth * max(1.0 / math.sqrt(pos + 1.0) - beyond, 0.0) / (1.0 - beyond)
         by_rank[pos] = a[pos]
-    # A gap wider than the margin over the last, smallest step of A is never worth crossing. Clipping gaps at twice that
-    # keeps the optimum and the digits of scores that are far apart.
+    # A gap wider than the margin over the last, smallest step of A is never worth crossing. Clipping
+    # gaps at twice that keeps the optimum and the digits of scores that are far apart.
     widest = 2.0 * margin / a[depth - 1]
     for pos in range(n):
         near[pos] = 0.0 if pos == 0 else near[pos - 1] - min(scores[pos - 1] - scores[pos], widest)
@@ -148,8 +153,8 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         _share_ties(target, g, s)
     for pos in range(n):
         grad[perfect[pos]] = (found[pos] - target[pos]) / depth
-    # Sum slope times score gap by gap. The total weight that the documents above a gap should lose is an integer if A
-    # is linear, and 0 where the gap is not to be crossed.
+    # Sum slope times score gap by gap. The weight that the documents above a gap should lose is an
+    # integer if A is linear, and 0 where the gap is not to be crossed.
     across = 0.0
     for pos in range(n - 1):
         across += depth * grad[pos]

@@ -16,18 +16,20 @@ the first `warm_rounds` rounds are a regression. In these rounds `mix`, the shar
 1; afterwards it is 0 and sigma starts to fall. Early stopping also waits for these rounds.
 
 Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics",
-Information Retrieval 13 (2010), section 4 with the soft indicator h_ij for the values (4.1 and 4.2
-name the other metrics, whose soft form here puts c_j for the relevance at rank j), eq (10) and its
-second appendix for the gradient. Deviations: training continues from the regression, where the paper pulls a weight vector back to it; sigma
-falls with the rounds, where the paper optimises to the end at each of 13 values. J is not
-differentiable where two scores tie: the order d is constant in the gradient.
+Information Retrieval 13 (2010), the soft indicator h_ij for the values, sections 4.1 and 4.2 for the
+other metrics, eq (10) and its second appendix for the gradient. Deviations: training continues from
+the regression, where the paper pulls a weight vector back to it; sigma falls with the rounds, where
+the paper optimises to the end at each of 13 values. J is not differentiable where two scores tie:
+the order d is constant in the gradient. ERR is ours.
 
-Hessian: (2/sigma) (sum_j D_j h_pj |g_p - gbar_j| + D_r(p) sum_i h_ir(p) |g_i - gbar_r(p)|), a proxy, where D_j is
-dJ/dc_j for the other metrics. In a query with more than eight distinct gains, |g - gbar| is interpolated between eight of them. The result is never smaller, and equal
-unless g and gbar lie between the same two.
+Hessian: (2/sigma) (sum_j D_j h_pj |g_p - gbar_j| + D_r(p) sum_i h_ir(p) |g_i - gbar_r(p)|), a proxy.
+For the other metrics D_j is dJ/dc_j, l replaces g, and c gbar. In a query with more than eight
+distinct gains, |g - gbar| is interpolated between eight of them. The result is never smaller, and
+equal unless g and gbar lie between the same two.
 
-Cost: near-linear in n for any sigma, twice as much for MAP, MRR and ERR, by the lattice of `kernels.gauss`, which fast and exact `sums` share;
-runs of documents with few neighbours go pair by pair. n k with sums="direct", n^2 without k.
+Cost: near-linear in n for any sigma, by the lattice of `kernels.gauss`, which fast and exact `sums`
+share, once more for map, mrr and err; runs of documents with few neighbours go pair by pair. n k
+with sums="direct", n^2 without k.
 Largest relative difference from pairs: 2e-11 for lists of up to 4,000 documents, 3e-10 at worst for 20,000 (10,000 in a
 chain of gaps about as wide as the neighbourhood, and a cluster of 10,000 among them).
 """
@@ -118,8 +120,8 @@ def _smooth_dcg(query: Query, params: Any, ideal: float, grad: Float64Array, hes
         node[pos], documents[PART, pos] = int(query.doc_const[order[pos], 1]), query.doc_const[order[pos], 2]
         gradient[pos], curvature[pos] = 0.0, 0.0
     anchors = min(params.k, n) if params.k > 0 else n
-    # The weights of the anchors: dJ/dc_j. Where they depend on all c, a first pass with weights of 0 finds c.
-    linear = metric == NDCG or metric == PRECISION
+    # The weights of the anchors: dJ/dc_j. If they depend on c, a first pass, with weights of 0, finds c.
+    linear = metric in (NDCG, PRECISION)
     for pos in range(anchors):
         weight[pos] = 0.0
         if metric == NDCG:
@@ -139,14 +141,28 @@ def _smooth_dcg(query: Query, params: Any, ideal: float, grad: Float64Array, hes
             if params.sums != DIRECT and _many_pairs(s, first, last, stop, reach):
                 work, iwork = scratch.work, scratch.iwork
                 total += gauss_gradient(
-                    s, first, last, stop, unit, weight, documents, node, nodes, gradient, curvature, work, iwork
+                    s,
+                    first,
+                    last,
+                    stop,
+                    unit,
+                    weight,
+                    documents,
+                    node,
+                    nodes,
+                    gradient,
+                    curvature,
+                    work,
+                    iwork,
                 )
             else:
                 total += _pair_gradient(s, first, last, stop, reach, unit, documents, nodes, scratch)
         if linear:
             value = total
+        elif metric == MAP:
+            value = _map_slopes(means[:anchors], ideal, weight)
         else:
-            value = _metric_slopes(metric, means[:anchors], ideal, weight)
+            value = _first_slopes(means[:anchors], weight)
     for pos in range(n):
         grad[order[pos]] = -2.0 * unit * gradient[pos]
         hess[order[pos]] = 2.0 / sigma * curvature[pos]
@@ -154,29 +170,32 @@ def _smooth_dcg(query: Query, params: Any, ideal: float, grad: Float64Array, hes
 
 
 @inline
-def _metric_slopes(metric: int, means: Float64Array, relevant: float, slope: Float64Array) -> float:
-    """Return MAP, or MRR and ERR, of the relevance at each rank, and write the derivatives to `slope`."""
-    value, ahead, behind = 0.0, 0.0 if metric == MAP else 1.0, 0.0
-    # Down the list: the relevance so far, or the probability that a user reads on.
+def _map_slopes(means: Float64Array, relevant: float, slope: Float64Array) -> float:
+    """Return MAP of the relevance at each rank, and write its derivatives."""
+    value, above, below = 0.0, 0.0, 0.0
     for pos in range(means.size):
-        rank, mean = pos + 1.0, means[pos]
-        if metric == MAP:
-            ahead += mean / relevant
-            slope[pos] = ahead / rank
-            value += mean * ahead / rank
-        else:
-            slope[pos] = ahead
-            value += ahead * mean / rank
-            ahead *= max(1.0 - mean, 0.0)
-    # Up the list: what the ranks below add.
+        above += means[pos]
+        slope[pos] = above / (pos + 1.0) / relevant
+        value += means[pos] * slope[pos]
     for pos in range(means.size - 1, -1, -1):
-        share = means[pos] / (pos + 1.0)
-        if metric == MAP:
-            behind += share / relevant
-            slope[pos] += behind
-        else:
-            slope[pos] *= max(1.0 / (pos + 1.0) - behind, 0.0)
-            behind = share + max(1.0 - means[pos], 0.0) * behind
+        below += means[pos] / (pos + 1.0) / relevant
+        slope[pos] += below
+    return value
+
+
+@inline
+def _first_slopes(means: Float64Array, slope: Float64Array) -> float:
+    """Return the mean of 1 / rank where a user stops, with chance c at each rank, and write its derivatives."""
+    value, reads = 0.0, 1.0
+    for pos in range(means.size):
+        slope[pos] = reads
+        value += reads * means[pos] / (pos + 1.0)
+        reads *= max(1.0 - means[pos], 0.0)
+    # What a user who goes on gets from the ranks below.
+    below = 0.0
+    for pos in range(means.size - 1, -1, -1):
+        slope[pos] *= max(1.0 / (pos + 1.0) - below, 0.0)
+        below = means[pos] / (pos + 1.0) + max(1.0 - means[pos], 0.0) * below
     return value
 
 
@@ -264,7 +283,9 @@ def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, value
     """Return target, node mixture and worth of each document, and the constants and nodes of each query."""
     metric = str(values["metric"])
     if metric == "precision" and np.any(values["k"] == 0):
-        raise ParameterError("metric=precision needs a cut-off, as every order of a whole list has the same: pass k=10")
+        raise ParameterError(
+            "metric=precision needs a cut-off, as all orders of a whole list have one precision: pass k=10"
+        )
     targets, _ = target_constants(labels, gains, ptr, values)
     grades, queries = swap_constants(metric, values["k"], labels, gains, ptr, values)
     worth = gains if metric == "ndcg" else grades[:, 0]
@@ -320,7 +341,7 @@ SPEC = ObjectiveSpec(
     name="smooth-ndcg",
     aliases=("smoothrank",),
     kernel=kernel,
-    reference="Chapelle, Wu 2010, eq (10) and appendix 2",
+    reference="Chapelle, Wu 2010: h_ij; eq (10), appendix 2; metrics 4.1, 4.2",
     prepare=_constants,
     shift_invariant=False,
     settled=_settled,

@@ -54,9 +54,7 @@ def test_smooth_ndcg_of_another_metric_with_two_documents():
     # Relevant below by x; h is the share of the other document at each anchor.
     x, sigma = 0.8, 0.5
     h = exp(-(x**2) / sigma) / (1 + exp(-(x**2) / sigma))
-    values = {
-        name: -run("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma, metric=name)[0] for name in ("map", "mrr")
-    }
+    values = {name: -run("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma, metric=name)[0] for name in ("map", "mrr")}
     assert values["map"] == pytest.approx(h * h + (1 - h) / 2, rel=1e-13)
     assert values["mrr"] == pytest.approx(h + (1 - h) * (1 - h) / 2, rel=1e-13)
     top = run("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma, metric="precision", k=1)

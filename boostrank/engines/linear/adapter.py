@@ -61,13 +61,15 @@ PARAMS = (
     Param(
         "initial",
         "regression",
-        "initial weights: a ridge regression on gains, RankSVM, zero, or normal random numbers of variance 1 / d",
+        "initial weights: a ridge regression on gains, a converged RankSVM, zero, or normal random "
+        "numbers of variance 1 / d",
         choices=("regression", "ranksvm", "zero", "random"),
     ),
     Param(
         "ridge",
         0.3,
-        "penalty of the initial weights: |error|^2 / N + ridge |w|^2, for RankSVM its mean loss of a query + ridge |w|^2",
+        "penalty of the initial weights: |error|^2 / N + ridge |w|^2; for RankSVM, the mean loss of a "
+        "query + ridge |w|^2",
         low=0.0,
         open_low=True,
         log=True,
@@ -221,8 +223,9 @@ def _initial(data: LinearData, objective: TrainingObjective, settings: Mapping[s
 
 
 def _ranksvm(data: LinearData, objective: TrainingObjective, ridge: float) -> Float64Array:
-    """Return the weights of a converged RankSVM, float64[d + 1]. Its intercept has no effect and is 0."""
-    pairs = Objective("ranksvm", gain=objective.gain, threads=objective.threads).bind(data.labels, data.queries)
+    """Return the weights of a converged RankSVM, float64[d + 1]. The intercept is 0."""
+    ranksvm = Objective("ranksvm", gain=objective.gain, threads=objective.threads)
+    pairs = ranksvm.bind(data.labels, data.queries)
     zero = np.zeros(data.rows.features.shape[1] + 1)
     risk = Risk(data.rows, pairs.evaluate, max(1, len(data.queries)), ridge, zero)
     name, options = METHODS[LBFGS]
