@@ -215,14 +215,14 @@ def _initial(data: LinearData, objective: TrainingObjective, settings: Mapping[s
     if settings["initial"] == "zero":
         return np.zeros(columns + 1)
     if settings["initial"] == "ranksvm":
-        return _ranksvm(data, objective, settings["ridge"])
+        return _fit_ranksvm(data, objective, settings["ridge"])
     if data.queries.document_weights is not None:
         objective.check_gain_weights("initial=regression", "initial=zero needs none")
     gains = weighted_gains(data.labels, objective.gain, data.queries)
     return ridge_regression(data.rows, gains, settings["ridge"])
 
 
-def _ranksvm(data: LinearData, objective: TrainingObjective, ridge: float) -> Float64Array:
+def _fit_ranksvm(data: LinearData, objective: TrainingObjective, ridge: float) -> Float64Array:
     """Return the weights of a converged RankSVM, float64[d + 1]. The intercept is 0."""
     ranksvm = Objective("ranksvm", gain=objective.gain, threads=objective.threads)
     pairs = ranksvm.bind(data.labels, data.queries)
