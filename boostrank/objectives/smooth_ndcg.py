@@ -96,7 +96,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     if n == 0:
         return 0.0
     ideal = ideal_dcg(query.query_const, params.train_discount)
-    value = _smooth_metric(query, params, ideal, grad, hess, scratch) if n > 1 and ideal > 0.0 and mix < 1.0 else 0.0
+    value = _evaluate(query, params, ideal, grad, hess, scratch) if n > 1 and ideal > 0.0 and mix < 1.0 else 0.0
     if mix == 0.0:
         return -value
     error = mix_squared_error(query, mix, grad, hess)
@@ -104,7 +104,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 
 @inline
-def _smooth_metric(query: Query, params: Any, ideal: float, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+def _evaluate(query: Query, params: Any, ideal: float, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """Return J, and write the gradient of -J and its curvature to `grad` and `hess`."""
     n, order, sigma, metric = query.scores.size, query.order, params.sigma, params.metric
     if metric == PRECISION and n <= params.k:
