@@ -75,6 +75,8 @@ WEIGHT, VALUE, PART = 0, 1, 2
 """The rows of sources: w, v, and the share of the upper slot if v is a mixture of the values of two slots."""
 ROOM, IROOM = 6, 2
 """The numbers of floats and integers per document that `gauss_gradient` needs."""
+MEANS = 4
+"""The row of its floats in which it leaves c."""
 
 # Rows of points: u, and its `lattice_factors`.
 _PLACE, _START, _GROWTH = 0, 1, 2
@@ -105,7 +107,7 @@ def gauss_gradient(
         documents: float64[3, n]: 1, the value v, and the share of the upper node in v.
         node: int64[n], the node equal to v, or the lower node of its mixture.
         nodes: float64[slots], ascending. In |v - c| a mixture counts as its two nodes.
-        work, iwork: float64[ROOM n], int64[IROOM n], overwritten.
+        work, iwork: float64[ROOM n], int64[IROOM n], overwritten; row `MEANS` of work keeps c of the anchors.
     """
     n, slots = s.shape[0], nodes.shape[0]
     points, anchors = work[: 3 * n].reshape((3, n)), work[3 * n : 6 * n].reshape((3, n))

@@ -3,7 +3,8 @@
     convex   xi  = max_y [margin Delta(y) + sum_i A(y_i) s_i] - sum_i A(y*_i) s_i
     tight    xi' = max_y [margin Delta(y) + sum_i A(y_i) s_i] - sum_i A(rank_i) s_i
     L        = xi / min(k, n);    dL/ds_i = (A(yhat_i) - A(y*_i or rank_i)) / min(k, n)
-    A(r) = max(k + 1 - r, 0),    Delta(y) = 1 - NDCG@k of the ranking y
+    A(r) = max(k + 1 - r, 0), or with rank_weights=root r^-1/2 - (k + 1)^-1/2 for r <= k, times k / its
+    value at r = 1, and 0 beyond;    Delta(y) = 1 - NDCG@k of the ranking y
 
 y* is the perfect ranking nearest to the scores: by descending gain, then descending score. rank is
 the order of the scores. yhat attains the maximum; it is a linear assignment of documents to the
@@ -30,7 +31,8 @@ machine learning for web search, 2007, eqs (7) and (12) for xi, (14) for xi'; th
 A(yhat) - A of the other ranking. Deviations: the paper has margin 1, here it is 2.5 unless given;
 the gain term of the printed (8) lacks the factor 1/Z; subgradients are divided by min(k, n), so
 that k beyond the list is its length; y* minimises xi, where the paper draws it at random among the
-perfect rankings; xi where xi' is flat; with the linear backend, the start is a regression on gains,
+perfect rankings; the 1 / sqrt(r) of its second web set is constant beyond k and scaled so that one
+margin suits both A; xi where xi' is flat; with the linear backend, the start is a regression on gains,
 in the paper on grades.
 
 Hessian: 1, plain gradient boosting; a proxy.
@@ -60,9 +62,16 @@ PARAMS = (
     ),
     positive("margin", 2.5, "required distance between a ranking of NDCG 0 and the perfect one", unit="score"),
     TRAIN_DISCOUNT,
+    Param(
+        "rank_weights",
+        "linear",
+        "A(r): falls linearly, or as 1 / sqrt(r), to 0 beyond k",
+        choices=("linear", "root"),
+    ),
 )
 
 _CONVEX, _TIGHT_OR_CONVEX = 0, 2
+_LINEAR = 0
 _FLAT = 1e-9  # largest rounding of a mean of ranks
 
 
@@ -80,17 +89,24 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         return 0.0
     hess[:] = 1.0
     depth = min(params.k, n)
+    linear = params.rank_weights == _LINEAR
 
     # `perfect` is y*: positions by descending score, sorted by gain.
     s, g, target, found = scratch.s, scratch.g, scratch.target, scratch.found
     by_rank, near = scratch.by_rank, scratch.near
-    a, d, perfect, rank_of = scratch.a[:depth], scratch.d[:depth], scratch.perfect, scratch.rank_of
+    a, d, perfect, rank_of = scratch.a, scratch.d[:depth], scratch.perfect, scratch.rank_of
     before, done, first = scratch.before, scratch.done, scratch.first
+    beyond = 1.0 / math.sqrt(depth + 1.0)
     for pos in range(n):
-        by_rank[pos] = max(depth - pos, 0)
-        # A gap wider than the margin is never worth crossing. Clipping gaps at twice the margin keeps the optimum and
-        # the digits of scores that are far apart.
-        near[pos] = 0.0 if pos == 0 else near[pos - 1] - min(scores[pos - 1] - scores[pos], 2.0 * margin)
+        a[pos] = max(depth - pos, 0)
+        if not linear:
+            a[pos] = depth * max(1.0 / math.sqrt(pos + 1.0) - beyond, 0.0) / (1.0 - beyond)
+        by_rank[pos] = a[pos]
+    # A gap wider than the margin over the last, smallest step of A is never worth crossing. Clipping
+    # gaps at twice that keeps the optimum and the digits of scores that are far apart.
+    widest = 2.0 * margin / a[depth - 1]
+    for pos in range(n):
+        near[pos] = 0.0 if pos == 0 else near[pos - 1] - min(scores[pos - 1] - scores[pos], widest)
     sort_descending(gains, perfect, rank_of)
     if params.bound != _CONVEX:
         _share_ties(by_rank, scores, scores)
@@ -111,10 +127,9 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
             worth[m] = margin * g[pos] / ideal
             m += 1
     for r in range(depth):
-        a[r] = depth - r
         d[r] = discount(r + 1.0, blend, n)
     price, reach, bid = scratch.price[:m], scratch.reach[:m], scratch.bid[:depth]
-    best_assignment(a, d, place[:m], worth[:m], rank_of[:m], before[:m], done[:m], price, reach, bid)
+    best_assignment(a[:depth], d, place[:m], worth[:m], rank_of[:m], before[:m], done[:m], price, reach, bid)
 
     # Documents of one gain share their ranks in the order of their scores, even where scores differ slightly.
     value = margin
@@ -134,18 +149,19 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         flat = flat and abs(found[pos] - target[pos]) < _FLAT
     if flat:
         for pos in range(n):
-            target[pos] = max(depth - pos, 0)
+            target[pos] = a[pos]
         _share_ties(target, g, s)
     for pos in range(n):
         grad[perfect[pos]] = (found[pos] - target[pos]) / depth
-    # Sum slope times score gap by gap. The total number of ranks that the documents above a gap should fall is an
-    # integer, 0 where the gap is not to be crossed.
+    # Sum slope times score gap by gap. The weight that the documents above a gap should lose is an
+    # integer if A is linear, and 0 where the gap is not to be crossed.
     across = 0.0
     for pos in range(n - 1):
         across += depth * grad[pos]
         gap = scores[pos] - scores[pos + 1]
-        if gap > 0.0:
-            value += math.floor(across + 0.5) * min(gap, LARGEST_LOSS)
+        lost = math.floor(across + 0.5) if linear else across
+        if gap > 0.0 and abs(lost) > _FLAT:
+            value += lost * min(gap, LARGEST_LOSS)
     return bounded(value / depth)
 
 

@@ -24,7 +24,8 @@ costs n^3 per query and its derivative more; here the expected discount is compu
 distribution (see `kernels.soft_ranks`), with the same result. The paper scales that matrix and does
 not print the derivative; here that is an option, and the gradient goes back through all sweeps.
 With ranks=normal every document has a normal, where the paper keeps the recursion for those near
-the ends. Gains are 2^label - 1 as in the other objectives; the paper prints no "- 1".
+the ends. Gains are 2^label - 1 as in the other objectives; the paper prints no "- 1". Its convex
+discounts of one parameter, up to the linear one, are the blends of `train_discount`, convex too.
 
 Hessian: h_m = (|A_m| + |B_m|) / (2 sigma^2), A_m the gradient of m on other documents' discounts
 and B_m on its own. For rank-binomial all pair gradients of a kind have one sign, so this is the sum

@@ -98,6 +98,17 @@ def test_the_start_is_sklearns_ridge_regression(make: Any, data: Any) -> None:
 # How ------------------------------------------------------------------------------------------------------------------
 
 
+def test_the_start_is_a_converged_ranksvm(data: Any) -> None:
+    train = data[0]
+    params = {"objective": "ranksvm", "initial": "zero", "toward": "zero", "lambda_l2": 0.1, "tolerance": 1e-9}
+    converged = boostrank.train(params, train, 80, backend="linear").predict(train, num_iteration=0)
+    # No step of the objective moves weights that the penalty holds.
+    params = {"objective": "approx-ndcg", "initial": "ranksvm", "ridge": 0.1, "lambda_l2": 1e9}
+    start = boostrank.train(params, train, 1, backend="linear").predict(train)
+    np.testing.assert_allclose(start - start.mean(), converged - converged.mean(), rtol=0, atol=1e-3)
+    assert np.ptp(start) > 0.1
+
+
 def test_annealed_smooth_ndcg_beats_the_regression_it_begins_with() -> None:
     # The best feature also moves from query to query, which a regression pays for and a ranking does not.
     rng = np.random.default_rng(0)

@@ -45,10 +45,14 @@ def test_report_01_every_objective_with_a_cut_off_says_what_it_is_beyond_the_lis
     assert found - {"smooth-precision"} == CUT_OFFS.keys()
 
 
-@pytest.mark.parametrize("name", CUT_OFFS)
-def test_report_01_a_cut_off_beyond_the_list_has_the_documented_value(name):
+OTHERS = [("smooth-ndcg", {"metric": metric}) for metric in ("map", "mrr", "err")]
+OTHERS.append(("margin-ndcg", {"rank_weights": "root"}))
+
+
+@pytest.mark.parametrize(("name", "changed"), [*((name, {}) for name in CUT_OFFS), *OTHERS])
+def test_report_01_a_cut_off_beyond_the_list_has_the_documented_value(name, changed):
     spec, twin = OBJECTIVES.get(name), twin_of(name)
-    values = {p.name: p.default for p in spec.params}
+    values = {p.name: p.default for p in spec.params} | changed
     for labels, scores in LISTS:
         query, s, n = make_query(labels), np.array(scores), len(labels)
         at_length = evaluate(spec, query, s, values | {cut_off(spec): n})
@@ -65,6 +69,7 @@ def test_report_01_a_cut_off_beyond_the_list_has_the_documented_value(name):
                 assert loss < at_length[0]  # the last documents have more than half their weight
     # No order of a list that fits above the cut-off is better than another.
     assert not run("smooth-precision", [1, 0, 0], [0.0, 1.0, 2.0], k=5)[1].any()
+    assert not run("smooth-ndcg", [1, 0, 0], [0.0, 1.0, 2.0], k=3, metric="precision")[1].any()
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.1, 1.0, 1e3])

@@ -72,6 +72,8 @@ MUTATIONS = [
     (HINGE, "query_const[2], g, ranks) if params.k > 0", "query_const[2], g, ranks) if params.k > 1", "shf-sdcg"),
     (SMOOTH, "discount(pos + 1.0, params", "discount(pos + 2.0, params", "smooth-ndcg"),
     (SMOOTH, "anchors = min(params.k, n)", "anchors = min(params.k + 1, n)", "smooth-ndcg"),
+    (SMOOTH, "slope[pos] += below", "slope[pos] += 0.0", "smooth-ndcg"),
+    (SMOOTH, "max(1.0 / (pos + 1.0) - below, 0.0)", "1.0 / (pos + 1.0)", "smooth-ndcg"),
     (SMOOTH, "_FARTHEST, _NEAR = 700.0, 42.0", "_FARTHEST, _NEAR = 2.0, 2.0", "smooth-ndcg"),
     (SOFT, "slope[p] -= share", "slope[p] += share", "smooth-err"),
     (SOFT, "grad[p] -= better", "grad[p] += better", "smooth-err"),
@@ -196,7 +198,7 @@ MUTATIONS = [
     (MARGIN, "_share_ties(target, g, s)", "_share_ties(target, g, g)", "margin-ndcg"),
     (MARGIN, "_share_ties(by_rank, scores, scores)", "_share_ties(by_rank, scores, gains)", "margin-ndcg"),
     (MARGIN, "worth[m] = margin * g[pos] / ideal", "worth[m] = margin * g[pos]", "margin-ndcg"),
-    (MARGIN, "by_rank[pos] = max(depth - pos, 0)", "by_rank[pos] = depth - pos", "margin-ndcg"),
+    (MARGIN, "a[pos] = max(depth - pos, 0)", "a[pos] = depth - pos", "margin-ndcg"),
     (MARGIN, "bounded(value / depth)", "bounded(value)", "margin-ndcg"),
     (MARGIN, "discount(r + 1.0, blend, n)", "discount(r + 2.0, blend, n)", "margin-ndcg"),
     # SoftRank: pair by pair, then in sweeps.

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from boostrank.core.conventions import Conventions
+from boostrank.core.errors import ParameterError
 from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import evaluate, make_query
-from tests.reference import metric_map, metric_mrr, metric_precision
+from tests.reference import metric_err, metric_map, metric_mrr, metric_precision
 
 SHARP = {
     "approx-ap": {"alpha": 1e3, "beta": 100.0},
@@ -33,6 +34,38 @@ def run(name, labels, scores, **changed):
 
 def sigmoid(t):
     return 1 / (1 + exp(-t))
+
+
+@pytest.mark.parametrize(
+    ("metric", "name", "k"),
+    [(metric_map, "map", 0), (metric_map, "map", 3), (metric_mrr, "mrr", 0), (metric_mrr, "mrr", 2),
+     (metric_err, "err", 0), (metric_precision, "precision", 3)],
+)  # fmt: skip
+def test_smooth_ndcg_of_another_metric_is_that_metric_when_sharp(metric, name, k):
+    conventions, rng = Conventions(max_grade=4), np.random.default_rng(0)
+    for _ in range(30):
+        labels, scores = np.append(rng.integers(0, 5, 7), [0, 4]), rng.permutation(9) / 5
+        loss, _, _ = run("smooth-ndcg", labels, scores, metric=name, k=k, sigma=1e-5, max_gain=15)
+        wanted = metric.value(labels[np.argsort(-scores)].astype(float).tolist(), k or None, conventions)
+        assert -loss == pytest.approx(wanted, abs=1e-12)
+
+
+def test_smooth_ndcg_of_another_metric_with_two_documents():
+    # Relevant below by x; h is the share of the other document at each anchor.
+    x, sigma = 0.8, 0.5
+    h = exp(-(x**2) / sigma) / (1 + exp(-(x**2) / sigma))
+    values = {name: -run("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma, metric=name)[0] for name in ("map", "mrr")}
+    assert values["map"] == pytest.approx(h * h + (1 - h) / 2, rel=1e-13)
+    assert values["mrr"] == pytest.approx(h + (1 - h) * (1 - h) / 2, rel=1e-13)
+    top = run("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma, metric="precision", k=1)
+    assert -top[0] == pytest.approx(h, rel=1e-13)
+    pull = 2 * x / sigma * h * (1 - h)
+    assert top[1] == pytest.approx([pull, -pull], rel=1e-12)
+
+
+def test_precision_of_whole_lists_is_refused():
+    with pytest.raises(ParameterError, match="k=10"):
+        run("smooth-ndcg", [0, 1], [0.0, 1.0], metric="precision")
 
 
 @pytest.mark.parametrize("name", METRICS)

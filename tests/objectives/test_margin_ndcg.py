@@ -31,9 +31,12 @@ def ndcg(labels, order, k):
     return gains[order] @ d / (np.sort(gains)[::-1] @ d)
 
 
-def bounds_over_all_rankings(labels, scores, k, margin):
+def bounds_over_all_rankings(labels, scores, k, margin, rooted=False):
     """(xi, xi') as eqs (7) and (14) define them."""
     a = np.maximum(k - np.arange(len(labels)), 0)
+    if rooted:
+        a = np.maximum((1 + np.arange(len(labels))) ** -0.5 - (k + 1) ** -0.5, 0)
+        a *= k / a[0]
     rankings = [np.array(y) for y in permutations(range(len(labels)))]
     worst = max(margin * (1 - ndcg(labels, y, k)) + a @ scores[y] for y in rankings)
     perfect = max(a @ scores[y] for y in rankings if ndcg(labels, y, len(labels)) > 1 - 1e-12)
@@ -51,10 +54,10 @@ def random_cases(count):
 
 def test_both_bounds_are_the_maximum_over_all_rankings():
     for labels, scores, k in random_cases(60):
-        for margin in (0.3, 1.0):
-            xi, xi_tight = bounds_over_all_rankings(labels, scores, k, margin)
-            convex, _, _ = run(labels, scores, k=k, margin=margin, **CONVEX)
-            tight, _, _ = run(labels, scores, k=k, margin=margin, **TIGHT)
+        for margin, weights in ((0.3, "linear"), (1.0, "linear"), (1.0, "root")):
+            xi, xi_tight = bounds_over_all_rankings(labels, scores, k, margin, weights == "root")
+            convex, _, _ = run(labels, scores, k=k, margin=margin, rank_weights=weights, **CONVEX)
+            tight, _, _ = run(labels, scores, k=k, margin=margin, rank_weights=weights, **TIGHT)
             assert k * convex == pytest.approx(xi, abs=1e-12)
             assert k * tight == pytest.approx(xi_tight, abs=1e-12)
 

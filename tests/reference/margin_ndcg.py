@@ -11,13 +11,22 @@ def freeze(query, scores, values):
     return gradient(query, scores, values) if len(np.unique(scores)) < len(scores) else None
 
 
+def rank_weights(values, ranks):
+    """A(r) = k + 1 - r; or 1 / sqrt(r) less what it is at rank k + 1, scaled to k at rank 1, with k at most n."""
+    if values["rank_weights"] == "linear":
+        return values["k"] + 1.0 - ranks
+    k = len(ranks)
+    rooted = ranks**-0.5 - (k + 1) ** -0.5
+    return k * rooted / (1 - (k + 1) ** -0.5)
+
+
 def places(query, values):
-    """A(r) = k + 1 - r and margin D(r) / Z_k for the first k ranks; both are 0 beyond."""
+    """A(r) and margin D(r) / Z_k for the first k ranks; both are 0 beyond."""
     n = len(query)
     ranks = np.arange(1, min(values["k"], n) + 1)
     blend = values["train_discount"]
     ideal = ideal_dcg(query, values["k"], blend)
-    return values["k"] + 1.0 - ranks, values["margin"] * discount(ranks, blend, n) / ideal
+    return rank_weights(values, ranks.astype(float)), values["margin"] * discount(ranks, blend, n) / ideal
 
 
 def perfect_order(query, scores):
@@ -35,9 +44,10 @@ def weights(order, a):
 def worst(query, scores, values):
     """A(yhat_i), and margin Delta(yhat)."""
     a, d = places(query, values)
-    # Gaps beyond the margin change nothing but the digits left for the rest.
+    # Gaps that no step of A makes up for change nothing but the digits left for the rest.
     order = descending(scores)
-    gaps = np.minimum(-np.diff(scores[order]), 2 * values["margin"])
+    steps = -np.diff(np.append(a, 0.0))
+    gaps = np.minimum(-np.diff(scores[order]), 2 * values["margin"] / steps.min())
     near = np.zeros(len(query))
     near[order[1:]] = -np.cumsum(gaps)
     rows, columns = linear_sum_assignment(np.outer(near, a) - np.outer(query.gains, d), maximize=True)

@@ -33,7 +33,7 @@ from boostrank.engines.base import CONTRIBUTIONS, LEAVES, Backend, Booster, Rese
 from boostrank.engines.linear.format import LINEAR, SCALINGS, STANDARD, LinearModel, Scaling
 from boostrank.engines.params import Params
 from boostrank.objective.bound import Gradient
-from boostrank.objective.description import TrainingObjective
+from boostrank.objective.description import Objective, TrainingObjective
 
 CG, LBFGS, NEWTON = "cg", "lbfgs", "newton"
 # Nonlinear conjugate gradients: Polak-Ribiere directions, strong Wolfe steps. L-BFGS handles kinks better.
@@ -61,10 +61,19 @@ PARAMS = (
     Param(
         "initial",
         "regression",
-        "initial weights: a ridge regression on gains, zero, or normal random numbers of variance 1 / d",
-        choices=("regression", "zero", "random"),
+        "initial weights: a ridge regression on gains, a converged RankSVM, zero, or normal random "
+        "numbers of variance 1 / d",
+        choices=("regression", "ranksvm", "zero", "random"),
     ),
-    Param("ridge", 0.3, "penalty of the regression |error|^2 / N + ridge |w|^2", low=0.0, open_low=True, log=True),
+    Param(
+        "ridge",
+        0.3,
+        "penalty of the initial weights: |error|^2 / N + ridge |w|^2; for RankSVM, the mean loss of a "
+        "query + ridge |w|^2",
+        low=0.0,
+        open_low=True,
+        log=True,
+    ),
     Param("scaling", STANDARD, "standard to divide features by their standard deviation; none", choices=SCALINGS),
     LEARNING_RATE,
     Param("tolerance", 1e-6, "largest derivative at which a stage ends", low=0.0, log=True),
@@ -205,10 +214,22 @@ def _initial(data: LinearData, objective: TrainingObjective, settings: Mapping[s
         return np.append(rng.normal(size=columns) / np.sqrt(columns), 0.0)
     if settings["initial"] == "zero":
         return np.zeros(columns + 1)
+    if settings["initial"] == "ranksvm":
+        return _fit_ranksvm(data, objective, settings["ridge"])
     if data.queries.document_weights is not None:
         objective.check_gain_weights("initial=regression", "initial=zero needs none")
     gains = weighted_gains(data.labels, objective.gain, data.queries)
     return ridge_regression(data.rows, gains, settings["ridge"])
+
+
+def _fit_ranksvm(data: LinearData, objective: TrainingObjective, ridge: float) -> Float64Array:
+    """Return the weights of a converged RankSVM, float64[d + 1]. The intercept is 0."""
+    ranksvm = Objective("ranksvm", gain=objective.gain, threads=objective.threads)
+    pairs = ranksvm.bind(data.labels, data.queries)
+    zero = np.zeros(data.rows.features.shape[1] + 1)
+    risk = Risk(data.rows, pairs.evaluate, max(1, len(data.queries)), ridge, zero)
+    name, options = METHODS[LBFGS]
+    return np.asarray(minimize(risk, zero, jac=True, method=name, options=options).x)
 
 
 def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
