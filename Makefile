@@ -151,6 +151,7 @@ check: $(VENV)/.installed-check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/plain.py
 
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.installed-docs

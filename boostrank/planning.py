@@ -115,7 +115,7 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
         DataError: no row of the sample can be read.
     """
     files = expand(source)
-    sizes = [size_of(one) for one in files]
+    sizes = [size_of(file) for file in files]
     disk = None if None in sizes else sum(size or 0 for size in sizes)
     options |= {"on_bad_line": "skip", "strict": False, "max_bytes": None}
     sample, base = _Sample(), None
@@ -132,7 +132,7 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
 
 def is_pipe(source: AnySource) -> bool:
     """Return whether some source can be read only once, so that a sample would be lost."""
-    return any(size_of(one) is None for one in expand(source))
+    return any(size_of(file) is None for file in expand(source))
 
 
 def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | None]]:
@@ -171,16 +171,16 @@ class _Sample:
             whole = self.rows + self._refused - before == file.rows
         self._exact &= whole
 
-    def _anywhere(self, source: Source, file: File, places: list[float] | None) -> bool:
+    def _anywhere(self, source: Source, file: File, positions: list[float] | None) -> bool:
         """Add the chunks at some positions, and return whether they are all chunks of the file."""
         chunks = list(file.loads(_PLACE_BYTES))
-        if places is not None:
-            numbers = sorted({min(int(place * len(chunks)), len(chunks) - 1) for place in places})
+        if positions is not None:
+            numbers = sorted({min(int(position * len(chunks)), len(chunks) - 1) for position in positions})
             chunks = [chunks[i] for i in numbers]
         size = sum(self._add(source, file, load) for load in chunks)
         self._disk += size
         self._unpacked += size
-        return places is None
+        return positions is None
 
     def _from_front(self, source: Source, file: File, places: list[float] | None) -> bool:
         """Add chunks from the beginning, and return whether they are all chunks of the file.
@@ -308,18 +308,22 @@ def make_plan(work: Work, *, backend: str = "lightgbm", route: str = "auto", lim
         route: "memory", "bins", "external", or "auto" for the first route below the limit.
         limit: limit on anonymous memory in bytes, or None for the free memory, with `auto` at most half for floats.
     """
-    engines = [name for name in ENGINES if name == backend or find_spec(name) is not None]
-    routes = tuple(Route(name, one, peak_of(name, one, work)) for name in engines for one in ENGINES[name].routes)
+    engines = [engine for engine in ENGINES if engine == backend or find_spec(engine) is not None]
+    routes = tuple(
+        Route(engine, name, peak_of(engine, name, work)) for engine in engines for name in ENGINES[engine].routes
+    )
     candidates = [
-        one for one in routes if one.backend == backend and one.name != "again" and route in ("auto", one.name)
+        candidate
+        for candidate in routes
+        if candidate.backend == backend and candidate.name != "again" and route in ("auto", candidate.name)
     ]
     bound = free_memory() if limit is None else limit
     if math.isinf(candidates[0].peak):
         return Plan(routes, candidates[0 if limit is None else -1], "its memory is unknown", bound)
     # Floats in memory leave half of the free memory to other programs. Streamed rows need little.
     halved = limit is None and route == "auto"
-    shares = {one: 0.5 if halved and one.name == "memory" else 1.0 for one in candidates}
-    chosen = next((one for one in candidates if one.peak <= shares[one] * bound), None)
+    shares = {candidate: 0.5 if halved and candidate.name == "memory" else 1.0 for candidate in candidates}
+    chosen = next((candidate for candidate in candidates if candidate.peak <= shares[candidate] * bound), None)
     if chosen is None:
         return Plan(routes, None, "", bound, _refusal(candidates, routes, work, bound, limited=limit is not None))
     room = f"the {size_words(bound)} that are free" if limit is None else f"the limit of {size_words(bound)}"
@@ -332,22 +336,23 @@ def make_plan(work: Work, *, backend: str = "lightgbm", route: str = "auto", lim
 def peak_of(backend: str, route: str, work: Work) -> float:
     """Return the process's peak anonymous memory in bytes, or infinity if the rows or the engine are unknown."""
     read = (work.train, *work.valid)
-    if backend not in ("lightgbm", "xgboost", "linear") or any(one.rows is None for one in read):
+    if backend not in ("lightgbm", "xgboost", "linear") or any(survey.rows is None for survey in read):
         return math.inf
-    train, *valid = data = [one.with_columns(work.added) if work.added else one for one in read]
+    train, *valid = data = [survey.with_columns(work.added) if work.added else survey for survey in read]
     rows, columns, values = train.rows or 0, train.used, train.nonzero * train.features
-    floats, held = sum(one.float_bytes for one in data), 0.0
+    floats, in_memory = sum(survey.float_bytes for survey in data), 0.0
     if route == "memory":
-        held = floats + work.copies * train.float_bytes
+        in_memory = floats + work.copies * train.float_bytes
         if work.added:  # a copy without the columns within queries
-            held += sum(one.float_bytes for one in read)
+            in_memory += sum(survey.float_bytes for survey in read)
         if work.folds:  # validation rows are copied to the others, and all rows are binned again
-            held += floats * bool(valid) + sum(_FOLD_CELL * one.cells + (one.rows or 0) * _FOLD_ROW for one in data)
+            in_memory += floats * bool(valid)
+            in_memory += sum(_FOLD_CELL * survey.cells + (survey.rows or 0) * _FOLD_ROW for survey in data)
     if backend == "linear":
-        return _PROGRAM + held + floats / 2 + sum(one.rows or 0 for one in data) * _ROW
+        return _PROGRAM + in_memory + floats / 2 + sum(survey.rows or 0 for survey in data) * _ROW
     histograms = _HISTOGRAM_BIN * work.leaves * min(work.max_bin * columns, rows * values + columns)
     bins = _CELL * train.cells
-    growing = rows * _ROW + sum(_VALID_CELL * one.cells + (one.rows or 0) * _VALID_ROW for one in valid)
+    growing = rows * _ROW + sum(_VALID_CELL * survey.cells + (survey.rows or 0) * _VALID_ROW for survey in valid)
     if backend == "xgboost":
         bins = min(bins, _PAGES) if route == "external" else bins
         finding: float = _SKETCHED_VALUE * min(train.cells, _SKETCH * columns)
@@ -355,15 +360,15 @@ def peak_of(backend: str, route: str, work: Work) -> float:
         finding = 0.0 if route == "again" else _SAMPLED_VALUE * min(rows, _SAMPLED_ROWS) * values
     looked_at = min(columns, _START_FEATURES)
     start = 4.0 * min(rows, _START_ROWS) * looked_at + _START_PAIR * looked_at**2
-    return _PROGRAM + _NAME * train.features + start + held + max(finding, bins + growing + histograms)
+    return _PROGRAM + _NAME * train.features + start + in_memory + max(finding, bins + growing + histograms)
 
 
 def _refusal(candidates: Sequence[Route], routes: Sequence[Route], work: Work, bound: float, *, limited: bool) -> str:
     """Return a message with the required memory and the first change that would fit."""
-    least = min(candidates, key=lambda one: one.peak)
+    least = min(candidates, key=lambda route: route.peak)
     name = f"--memory-limit is {size_words(bound)}" if limited else f"only {size_words(bound)} are free"
     words = f"training would take about {size_words(least.peak)} ({least.options}), and {name}"
-    other = next((one for one in routes if one.name != "again" and one.peak <= bound), None)
+    other = next((route for route in routes if route.name != "again" and route.peak <= bound), None)
     if other is not None:
         return f"{words}: {other.options} would take about {size_words(other.peak)}"
     for share in _SHARES:
@@ -418,8 +423,10 @@ def choose_route(
             route = "memory" if limit is None else [n for n in ENGINES[options.backend].routes if n != "again"][-1]
         return route, f"plan: --route {route}; its memory is unknown, because the size of a pipe is unknown"
     try:
-        train, *valid = (survey(one, **reading) for one in files)
-        refused = reading.get("on_bad_line", "stop") == "stop" and any(one.refused_rows for one in (train, *valid))
+        train, *valid = [survey(source, **reading) for source in files]
+        refused = reading.get("on_bad_line", "stop") == "stop" and any(
+            sampled.refused_rows for sampled in (train, *valid)
+        )
     except DataError:
         refused = True
     if refused:  # the reader will report the place

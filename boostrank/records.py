@@ -165,9 +165,9 @@ class ModelInfo(
     fill: dict[str, float] | None = None
 
     def __post_init__(self) -> None:
-        for place, value in (("objective.name", self.objective_name), ("data.reader.gain", self.gain)):
+        for path, value in (("objective.name", self.objective_name), ("data.reader.gain", self.gain)):
             if value is not None and not isinstance(value, str):
-                raise ValueError(f"Expected `str` - at `$.{place}`")
+                raise ValueError(f"Expected `str` - at `$.{path}`")
 
     def __repr__(self) -> str:
         name = self.objective_name or "unknown objective"
@@ -334,11 +334,11 @@ class NoiseRecord(Struct):
 
 def as_record(kind: type[T], content: Any) -> T:
     """Validate plain data against a struct."""
-    found = msgspec.convert(content, kind)
-    lost = _first_lost(content, found)
+    record = msgspec.convert(content, kind)
+    lost = _first_lost(content, record)
     if lost:
         raise ValueError(f"unknown field `{lost}`")
-    return found
+    return record
 
 
 def load_record(kind: type[T], data: bytes | str, file: str) -> T:
@@ -349,15 +349,15 @@ def load_record(kind: type[T], data: bytes | str, file: str) -> T:
         raise FileFormatError(f"not written by boostrank: {fault}", file=file) from None
 
 
-def _first_lost(content: Any, found: Any, place: str = "$") -> str:
+def _first_lost(content: Any, record: Any, path: str = "$") -> str:
     """Return the path of the first key that a typed dict dropped."""
-    if not isinstance(content, Mapping) or not isinstance(found, Struct | dict):
+    if not isinstance(content, Mapping) or not isinstance(record, Struct | dict):
         return ""
     for key, value in content.items():
-        if isinstance(found, dict) and key not in found:
-            return f"{place}.{key}"
-        kept = getattr(found, key, None) if isinstance(found, Struct) else found[key]
-        if lost := _first_lost(value, kept, f"{place}.{key}"):
+        if isinstance(record, dict) and key not in record:
+            return f"{path}.{key}"
+        kept = getattr(record, key, None) if isinstance(record, Struct) else record[key]
+        if lost := _first_lost(value, kept, f"{path}.{key}"):
             return lost
     return ""
 
@@ -372,25 +372,29 @@ def from_json(text: str | bytes, *, once: bool = False) -> Any:
         ValueError: invalid JSON, nested deeper than `MAX_NESTING`, or a repeated key.
     """
     try:
-        found = json.loads(text, object_pairs_hook=_unique if once else None)
+        parsed = json.loads(text, object_pairs_hook=_unique if once else None)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    level = [found]
+    level = [parsed]
     for _ in range(MAX_NESTING):
         # Skip long lists of plain values quickly.
-        inside = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        inside = [
+            container.values() if isinstance(container, dict) else container
+            for container in level
+            if isinstance(container, dict | list)
+        ]
         inside = [values for values in inside if not _PLAIN.issuperset(map(type, values))]
         level = [value for values in inside for value in values]
         if not level:
-            return found
+            return parsed
     raise ValueError(_TOO_DEEP)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("the JSON has an object with the same key twice, which readers would interpret differently")
-    return found
+    return members
 
 
 def jsonable(value: Any, *, digits: int | None = None, other: Callable[[Any], Any] = str) -> Any:
@@ -404,9 +408,9 @@ def jsonable(value: Any, *, digits: int | None = None, other: Callable[[Any], An
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Mapping):
-        return {str(key): jsonable(one, digits=digits, other=other) for key, one in value.items()}
+        return {str(key): jsonable(element, digits=digits, other=other) for key, element in value.items()}
     if isinstance(value, list | tuple):
-        return [jsonable(one, digits=digits, other=other) for one in value]
+        return [jsonable(element, digits=digits, other=other) for element in value]
     if hasattr(value, "tolist"):  # an array or a NumPy number
         return jsonable(value.tolist(), digits=digits, other=other)
     if isinstance(value, float):

@@ -117,12 +117,12 @@ def _torn_line(file: Any, size: int) -> bytes:
     if not size or file.read(1) == b"\n":
         return b""
     file.seek(max(0, size - _LONGEST_LINE))
-    rest = bytes(file.read(_LONGEST_LINE).rpartition(b"\n")[2])
+    last_line = bytes(file.read(_LONGEST_LINE).rpartition(b"\n")[2])
     try:
-        json.loads(rest)
+        json.loads(last_line)
     except ValueError:
-        return rest
-    return rest[-1:]
+        return last_line
+    return last_line[-1:]
 
 
 class JsonLines(_Callback):
@@ -335,7 +335,7 @@ def mlflow_metrics(*metrics: Metric | str, group: str = _QID, conventions: Conve
         measure.__signature__ = inspect.Signature(columns)  # type: ignore[attr-defined]
         return make_metric(eval_fn=measure, greater_is_better=True, name=_mlflow_name(name))
 
-    return [metric_of(name) for one in Metric.all_of(metrics) for name in one.names]
+    return [metric_of(name) for metric in Metric.all_of(metrics) for name in metric.names]
 
 
 def log_model(model: Any, name: str = "model", **options: Any) -> Any:
@@ -377,8 +377,8 @@ def log_model(model: Any, name: str = "model", **options: Any) -> Any:
     needs += [f"{engine.name}=={engine.version}"] if engine.grows_trees else []
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder) / _FILE)
-        given = {"signature": signature, "pip_requirements": needs} | options
-        return mlflow.pyfunc.log_model(name=name, loader_module=__name__, data_path=folder, **given)
+        arguments = {"signature": signature, "pip_requirements": needs} | options
+        return mlflow.pyfunc.log_model(name=name, loader_module=__name__, data_path=folder, **arguments)
 
 
 def _load_pyfunc(path: str) -> _Served:

@@ -140,15 +140,15 @@ class Curves:
             levels: float64[k, p + m], the `levels` of several sets of functions with the same pieces.
             which: int64[n], the set of functions for each row; None for the first set.
         """
-        out, found = np.zeros(rows.shape[0]), np.zeros(levels.shape[1], np.int64)
+        out, row_counts = np.zeros(rows.shape[0]), np.zeros(levels.shape[1], np.int64)
         which = np.zeros(rows.shape[0], np.int64) if which is None else which
         rows = np.ascontiguousarray(rows, dtype=np.float32)
-        _scores(rows, self.feature, self.ptr, self._below, np.ascontiguousarray(levels), which, out, found)
-        return out, found
+        _scores(rows, self.feature, self.ptr, self._below, np.ascontiguousarray(levels), which, out, row_counts)
+        return out, row_counts
 
-    def with_documents(self, found: Int64Array) -> list[tuple[int, Curve]]:
+    def with_documents(self, row_counts: Int64Array) -> list[tuple[int, Curve]]:
         """Return the column and the function of each, with the document counts that `summed` returns."""
-        pieces, missing = found[: self.bounds.size].astype(np.float64), found[self.bounds.size :]
+        pieces, missing = row_counts[: self.bounds.size].astype(np.float64), row_counts[self.bounds.size :]
         return [
             (feature, replace(curve, documents=np.append(pieces[self.ptr[j] : self.ptr[j + 1]], missing[j])))
             for j, (feature, curve) in enumerate(self)
@@ -227,7 +227,7 @@ def _scores(
     levels: Float64Array,
     which: Int64Array,
     out: Float64Array,
-    found: Int64Array,
+    row_counts: Int64Array,
 ) -> None:
     x, piece = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.uint32)
     for start in range(0, rows.shape[0], _CHUNK):
@@ -236,5 +236,5 @@ def _scores(
             _find(rows, start, size, feature[j], below[ptr[j] : ptr[j + 1] - 1], x, piece)
             for i in range(size):
                 at = ptr[j] + piece[i] if x[i] == x[i] else below.size + j
-                found[at] += 1
+                row_counts[at] += 1
                 out[start + i] += levels[which[start + i], at]

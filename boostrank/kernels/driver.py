@@ -139,7 +139,8 @@ def run_kernel(
     longest = int(np.diff(ptr).max()) if queries else 0
     nothing_over = composition.is_plain
     gradients = _gradients_to(out.grad.dtype == np.float32, nothing_over)
-    own = np.zeros(0, np.int64) if slot_values is None else slot_values
+    applied = None if nothing_over else composition
+    values_by_query = np.zeros(0, np.int64) if slot_values is None else slot_values
 
     def work(task: tuple[int, int]) -> None:
         room = scratch_per_document * longest
@@ -149,8 +150,8 @@ def run_kernel(
             arrays = np.empty(5 * longest), np.empty(2 * longest, np.int64), np.empty(room), np.empty(room, np.int64)
         gradients(
             kernel.compiled, compiled_sort.compiled, task[0], task[1], scores, gains, ptr, weights, doc_const,
-            query_const, params.copy(), None if nothing_over else composition, slot, own, ordered, out.grad, out.hess,
-            out.loss, out.hess_sum, out.magnitude, out.state, *arrays,
+            query_const, params.copy(), applied, slot, values_by_query, ordered,
+            out.grad, out.hess, out.loss, out.hess_sum, out.magnitude, out.state, *arrays,
         )  # fmt: skip
         out.scratch.append(arrays)
 
@@ -307,5 +308,5 @@ def _mixed(
         for i in range(ptr[q], ptr[q + 1]):
             grad[i] = a * first_grad[i] + b * second_grad[i]
             hess[i] = a * first_hess[i] + b * second_hess[i]
-        own = slice(ptr[q], ptr[q + 1])
-        hess_sum[q], magnitude[q], state[q] = _judge(grad[own], hess[own], 0.0)
+        query_rows = slice(ptr[q], ptr[q + 1])
+        hess_sum[q], magnitude[q], state[q] = _judge(grad[query_rows], hess[query_rows], 0.0)

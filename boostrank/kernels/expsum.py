@@ -247,15 +247,15 @@ def add_wrong_pairs(
         how_many_lower, how_many_higher = tree[2 * WIDTH : 3 * WIDTH], tree[3 * WIDTH : 4 * WIDTH]
         for i in range(n):
             j = n - 1 - i
-            here, there = grade[i], grade[j]
-            out[i] += lower[here]
-            count[i] += how_many_lower[here]
-            out[j] -= higher[there]
-            count[j] -= how_many_higher[there]
-            add_to_range(lower, 0, here, w[i])
-            add_to_range(how_many_lower, 0, here, 1.0)
-            add_to_range(higher, there + 1, WIDTH, w[j])
-            add_to_range(how_many_higher, there + 1, WIDTH, 1.0)
+            grade_down, grade_up = grade[i], grade[j]
+            out[i] += lower[grade_down]
+            count[i] += how_many_lower[grade_down]
+            out[j] -= higher[grade_up]
+            count[j] -= how_many_higher[grade_up]
+            add_to_range(lower, 0, grade_down, w[i])
+            add_to_range(how_many_lower, 0, grade_down, 1.0)
+            add_to_range(higher, grade_up + 1, WIDTH, w[j])
+            add_to_range(how_many_higher, grade_up + 1, WIDTH, 1.0)
         return
     # Fenwick trees: slot k holds a sum over the grades k - (k & -k) to k - 1.
     counts = tree[grades + 1 :]
@@ -265,13 +265,13 @@ def add_wrong_pairs(
         for step in range(n):
             # Down the list grades count from the lowest, so that "lower" is a prefix; up, from the highest.
             i = step if side == 0 else n - 1 - step
-            place = grades - 1 - grade[i] if side == 0 else grade[i]
-            k = place
+            slot = grades - 1 - grade[i] if side == 0 else grade[i]
+            k = slot
             while k > 0:
                 out[i] += sign * tree[k]
                 count[i] += sign * counts[k]
                 k -= k & -k
-            k = place + 1
+            k = slot + 1
             while k <= grades:
                 tree[k] += w[i]
                 counts[k] += 1.0

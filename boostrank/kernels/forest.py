@@ -227,10 +227,12 @@ def _pass_over(
 
 
 # Compiled for one type of sets, at first use: support for sets makes the loop three times as slow.
-_pass_with_sets, _pass_without = (
-    CompiledFunction(_pass_over, types.void(_S2, _S2, I1, _N1, F1, _B1, sets, I1, _N1, _N1, I1, _N1, I1, I1, _I2))
-    for sets in (_U1, types.none)
-)
+def _compile_pass(sets: Any) -> CompiledFunction[Any, Any]:
+    signature = types.void(_S2, _S2, I1, _N1, F1, _B1, sets, I1, _N1, _N1, I1, _N1, I1, I1, _I2)
+    return CompiledFunction(_pass_over, signature)
+
+
+_pass_with_sets, _pass_without = _compile_pass(_U1), _compile_pass(types.none)
 
 
 @entry_point(types.void(_S2, I1, INT, I1, INT, I1, F1, I1, _S2))
@@ -284,7 +286,8 @@ _TOGETHER = 64  # documents that descend together: with 136 features their value
 _SIZE, _INFINITY, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000), np.uint32(0x80000000)
 _LEAST, _MOST, _ONES = np.uint32(0), np.uint32(0xFFFFFFFF), np.uint64(0xFFFFFFFF)
 _BLOCK = 16  # pieces of a start that are skipped together
-_NONE, _ONE, _TWO, _THREE, _FOUR, _SEVEN, _EIGHT, _BLOCKS = (np.uint32(i) for i in (0, 1, 2, 3, 4, 7, 8, _BLOCK))
+_NONE, _ONE, _TWO, _THREE = np.uint32(0), np.uint32(1), np.uint32(2), np.uint32(3)
+_FOUR, _SEVEN, _EIGHT, _BLOCKS = np.uint32(4), np.uint32(7), np.uint32(8), np.uint32(_BLOCK)
 _NEXT, _HALF = np.uint64(1), np.uint64(32)
 
 
@@ -317,9 +320,9 @@ class Scorer:
         trees = forest.roots.size
         # The roots, then the children of each node, siblings adjacent.
         child = np.concatenate([forest.roots, np.stack([forest.left, forest.right], axis=1).ravel()])
-        inner, place = child >= 0, np.arange(child.size)
+        inner, index = child >= 0, np.arange(child.size)
         node, leaf = child[inner], ~child[~inner]
-        left = np.where(inner, trees + 2 * child.astype(np.int64), place)
+        left = np.where(inner, trees + 2 * child.astype(np.int64), index)
         bound, self._value = np.full(child.size, _MOST), np.zeros(child.size, real)
         bound[inner], self._value[~inner] = _ordered(rounded_down(forest.threshold))[node], forest.value[leaf]
         self._depth = _depths(left, trees)
@@ -356,10 +359,10 @@ def _blocks(start: Curves | None, real: type) -> tuple[Int64Array, UInt32Array, 
         return np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0, real)
     sizes = np.diff(start.ptr)
     ptr = np.concatenate([[0], np.cumsum((sizes + _BLOCK) // _BLOCK * _BLOCK)])
-    place = np.arange(start.bounds.size) + np.repeat(ptr[:-1] + 1 - start.ptr[:-1], sizes)
+    slots = np.arange(start.bounds.size) + np.repeat(ptr[:-1] + 1 - start.ptr[:-1], sizes)
     end, level = np.full(ptr[-1], _MOST), np.zeros(ptr[-1], real)
     end[ptr[:-1]], level[ptr[:-1]] = _ordered(np.array([-np.inf], np.float32)), start.missing
-    end[place], level[place] = _ordered(rounded_down(start.bounds)), start.constant
+    end[slots], level[slots] = _ordered(rounded_down(start.bounds)), start.constant
     return ptr, end, level
 
 
@@ -423,8 +426,8 @@ def _score_in(
             at[:] = tree
             for _ in range(depth[tree]):
                 for i in range(_TOGETHER):
-                    here = at[i] << _NEXT
-                    node, of_view = nodes[here], nodes[here + _NEXT]
+                    entry = at[i] << _NEXT
+                    node, of_view = nodes[entry], nodes[entry + _NEXT]
                     at[i] = (node & _ONES) + np.uint64(np.uint64(x[of_view + np.uint64(i)]) > (node >> _HALF))
             for i in range(_TOGETHER):
                 total[i] += value[at[i]]

@@ -124,19 +124,21 @@ def gauss_gradient(
         sources, slot, sources_end = (anchors, rank, stop) if back else (documents, node, last)
         grid[:] = 0.0
         state[_BASE], state[_DONE], state[_NEXT] = cell[first], cell[first], first
-        here, begin = -1, 0
-        for i in range(first, last if back else stop):
+        centre, begin = -1, 0
+        visited_end = last if back else stop
+        for i in range(first, visited_end):
             if cell[i] >= cell[stop - 1] + TAPS:
                 break
-            if cell[i] > here:
-                here = cell[i]
-                begin = _around(here, sources_end, nodes, points, cell, sources, slot, grid, state, p)
+            if cell[i] > centre:
+                centre = cell[i]
+                begin = _around(centre, sources_end, nodes, points, cell, sources, slot, grid, state, p)
             lattice_weights(points[_START, i], points[_GROWTH, i], p)
             w, wv, wu, wvu = _read(p, grid, slots - 1, begin)
             if back:
                 u, v, part = points[_PLACE, i], documents[VALUE, i], documents[PART, i]
                 gradient[i] += u * (v * w - wv) - (v * wu - wvu)
-                for upper in range(2 if part > 0.0 else 1):
+                node_count = 2 if part > 0.0 else 1
+                for upper in range(node_count):
                     k = node[i] + upper
                     below, below_v, _, _ = _read(p, grid, k, begin)
                     bend = 2.0 * (nodes[k] * below - below_v) - (nodes[k] * w - wv)
@@ -156,40 +158,41 @@ def gauss_gradient(
 
 @inline
 def _around(
-    here: int, stop: int, nodes: Float64Array, points: Float64Array, cell: Int64Array, sources: Float64Array,
+    centre: int, stop: int, nodes: Float64Array, points: Float64Array, cell: Int64Array, sources: Float64Array,
     slot: Int64Array, grid: Float64Array, state: Int64Array, p: Float64Array,
 ) -> int:  # fmt: skip
-    """Move the lattice to the point `here` of the next document, and add every source before `stop` that reaches it.
+    """Move the lattice to the point `centre` of the next document, and add every source before `stop` that reaches it.
 
-    The documents of a run are visited in order, so sources that have not been added are not before `here`. Row k of
+    The documents of a run are visited in order, so sources that have not been added are not before `centre`. Row k of
     `grid` then contains the sums of slots 0 to k. Return where the sums of the document's points start in a row.
     """
-    if here + 2 * TAPS > state[_BASE] + CELLS:
-        keep = max(CELLS - (here - state[_BASE]), 0) * _SUMS
+    if centre + 2 * TAPS > state[_BASE] + CELLS:
+        keep = max(CELLS - (centre - state[_BASE]), 0) * _SUMS
         for k in range(grid.shape[0]):
             for m in range(keep):
                 grid[k, m] = grid[k, m + _SUMS * CELLS - keep]
             grid[k, keep:] = 0.0
-        state[_BASE] = here
+        state[_BASE] = centre
     base, i = state[_BASE], state[_NEXT]
-    while i < stop and cell[i] < here + TAPS:
+    while i < stop and cell[i] < centre + TAPS:
         lattice_weights(points[_START, i], points[_GROWTH, i], p)
         begin, k, part = _SUMS * (cell[i] - base), slot[i], sources[PART, i]
-        for upper in range(2 if part > 0.0 else 1):
+        node_count = 2 if part > 0.0 else 1
+        for upper in range(node_count):
             w = sources[WEIGHT, i] * (part if upper else 1.0 - part)
             v = nodes[k + upper] if part > 0.0 else sources[VALUE, i]
             _add(p, w, v, points[_PLACE, i], grid, k + upper, begin)
         i += 1
     state[_NEXT] = i
     # No later source reaches these points, so their sums can be cumulated.
-    begin, end = _SUMS * (max(state[_DONE], base) - base), _SUMS * (here + TAPS - base)
+    begin, end = _SUMS * (max(state[_DONE], base) - base), _SUMS * (centre + TAPS - base)
     if begin < end:
         for k in range(1, grid.shape[0]):
             below, line = grid[k - 1, begin:end], grid[k, begin:end]
             for m in range(end - begin):
                 line[m] += below[m]
-        state[_DONE] = here + TAPS
-    return _SUMS * (here - base)
+        state[_DONE] = centre + TAPS
+    return _SUMS * (centre - base)
 
 
 @inline
@@ -279,12 +282,12 @@ def _pass(
         # The bounds are never reached; they keep memory safe.
         begin = max(0, min(int(at) - HALF - base, _SPAN - TAPS))
         out[a] += _read_change(p, gains[a], grid[0, begin : begin + TAPS], grid[1, begin : begin + TAPS])
-        place = a if side > 0.0 else a - 1
-        if place >= 0 and drop[place] != 0.0:
+        step_row = a if side > 0.0 else a - 1
+        if step_row >= 0 and drop[step_row] != 0.0:
             factor, growth = lattice_factors(u - (cell - HALF) * STEP)
             lattice_weights(factor, growth, p)
             begin = max(0, min(cell - HALF - base, _SPAN - TAPS))
-            _add_change(p, drop[place], gains[a], grid[0, begin : begin + TAPS], grid[1, begin : begin + TAPS])
+            _add_change(p, drop[step_row], gains[a], grid[0, begin : begin + TAPS], grid[1, begin : begin + TAPS])
 
 
 @inline_sums

@@ -120,8 +120,9 @@ def hinge_ranks(
     for block in range((n + _BLOCK - 1) // _BLOCK):
         start = block * _BLOCK
         # Slices from 0: a possibly negative index would prevent SIMD.
-        own = slice(start, start + _BLOCK)
-        s_above, g_above, z_above, r_above, p_above = s[own], gains[own], z[own], ranks[own], product[own]
+        block_rows = slice(start, start + _BLOCK)
+        s_above, g_above, z_above = s[block_rows], gains[block_rows], z[block_rows]
+        r_above, p_above = ranks[block_rows], product[block_rows]
         for j in range(start + 1, n):
             step = math.exp(alpha * (s[j] - s[j - 1]))
             z[j - 1] = 1.0
@@ -223,19 +224,19 @@ def fast_hinge_ranks(
         work, iwork: float64[`WORK` n], int64[`IWORK` n], written; `fast_hinge_gradient` reads them.
     """
     n = s.shape[0]
-    rows, rest = work[: WORK * n].reshape((WORK, n)), work[_REST * n :]
-    soft, pull, near, found = rows[_SOFT], rows[_PULL], rows[_NEAR], rows[_FOUND]
+    rows, scratch = work[: WORK * n].reshape((WORK, n)), work[_REST * n :]
+    soft, pull, near, wrong_count = rows[_SOFT], rows[_PULL], rows[_NEAR], rows[_FOUND]
     member, grade = iwork[:n], iwork[n : 2 * n]
     grades = group_by_gain(gains, member, grade, iwork[2 * n : 3 * n])
     _steps(s, alpha, rows[_ROOT], rows[_STEP])
-    gather(s, member, found)
-    _steps(found, alpha, rows[_GROUP_ROOT], rows[_GROUP_STEP])
+    gather(s, member, wrong_count)
+    _steps(wrong_count, alpha, rows[_GROUP_ROOT], rows[_GROUP_STEP])
     cut_between_grades(rows[_GROUP_ROOT], member, grade)
     cut_between_grades(rows[_GROUP_STEP], member, grade)
     if sums == EXACT:
-        _sweep_counts(rows, SOFTPLUS[EXACT], SIGMOID[EXACT], SLOPE[EXACT], rest)
+        _sweep_counts(rows, SOFTPLUS[EXACT], SIGMOID[EXACT], SLOPE[EXACT], scratch)
     else:
-        _sweep_counts(rows, SOFTPLUS[0], SIGMOID[0], SLOPE[0], rest)
+        _sweep_counts(rows, SOFTPLUS[0], SIGMOID[0], SLOPE[0], scratch)
 
     # Documents of higher gain count one each, equal ones by the sigmoid.
     first = 0
@@ -253,12 +254,12 @@ def fast_hinge_ranks(
     # no digits.
     middle = s[n // 2]
     for i in range(n):
-        rows[_WEIGHT, i], found[i], near[i] = min(max(s[i] - middle, -_WIDEST), _WIDEST), 0.0, 0.0
-    add_wrong_pairs(grade, grades, rows[_WEIGHT], near, found, rest)
+        rows[_WEIGHT, i], wrong_count[i], near[i] = min(max(s[i] - middle, -_WIDEST), _WIDEST), 0.0, 0.0
+    add_wrong_pairs(grade, grades, rows[_WEIGHT], near, wrong_count, scratch)
     for i in range(n):
         # Far from the middle a difference of sums has lost its digits, but it is never negative.
-        ranks[i] += alpha * max(near[i] - found[i] * rows[_WEIGHT, i], 0.0) + soft[i]
-        pull[i] += found[i]
+        ranks[i] += alpha * max(near[i] - wrong_count[i] * rows[_WEIGHT, i], 0.0) + soft[i]
+        pull[i] += wrong_count[i]
 
 
 @inline
@@ -268,18 +269,18 @@ def fast_hinge_gradient(
 ) -> None:  # fmt: skip
     """Add the terms of `hinge_gradient`, given the `work` and `iwork` of `fast_hinge_ranks`."""
     n = slope.shape[0]
-    rows, rest = work[: WORK * n].reshape((WORK, n)), work[_REST * n :]
+    rows, scratch = work[: WORK * n].reshape((WORK, n)), work[_REST * n :]
     weighted, curved, pull = rows[_WEIGHTED], rows[_CURVED], rows[_PULL]
     member, grade = iwork[:n], iwork[n : 2 * n]
     grades = grade[member[n - 1]] + 1
     gather(slope, member, rows[_WEIGHT])
     if sums == EXACT:
-        _sweep_slopes(rows, slope, SIGMOID[EXACT], SLOPE[EXACT], rest)
+        _sweep_slopes(rows, slope, SIGMOID[EXACT], SLOPE[EXACT], scratch)
     else:
-        _sweep_slopes(rows, slope, SIGMOID[0], SLOPE[0], rest)
+        _sweep_slopes(rows, slope, SIGMOID[0], SLOPE[0], scratch)
 
     # `pull` is the sum over j of a pair's pull, `weighted` the same times c_j.
-    add_wrong_pairs(grade, grades, slope, weighted, rows[_FOUND], rest)
+    add_wrong_pairs(grade, grades, slope, weighted, rows[_FOUND], scratch)
     every, first = 0.0, 0
     while first < n:
         last = _end_of_group(member, grade, first)
@@ -323,13 +324,13 @@ def _steps(s: Float64Array, alpha: float, root: Float64Array, step: Float64Array
 
 
 @inline
-def _add(rows: Any, row: int, grouped: int, i: int, above: float, found: Any) -> None:
+def _add(rows: Any, row: int, grouped: int, i: int, above: float, sums: Any) -> None:
     # Results of a step down and a step up, for all documents and grouped by gain.
     j = rows.shape[1] - i
-    rows[row, i] += above * found[0]
-    rows[row, j - 1] += found[1]
-    rows[grouped, i] += above * found[2]
-    rows[grouped, j - 1] += found[3]
+    rows[row, i] += above * sums[0]
+    rows[row, j - 1] += sums[1]
+    rows[grouped, i] += above * sums[2]
+    rows[grouped, j - 1] += sums[3]
 
 
 @inline
@@ -347,11 +348,11 @@ def _sweep_counts(
         j = n - i
         ones = (1.0, 1.0, 1.0, 1.0)
         steps = (rows[_STEP, i], rows[_STEP, j], rows[_GROUP_STEP, i], rows[_GROUP_STEP, j])
-        found = advance(state, (softplus, sigmoid, slope), steps, ones)
-        _add(rows, _SOFT, _GROUP_SOFT, i, 1.0, found[:4])
-        _add(rows, _PULL, _GROUP_PULL, i, -1.0, found[4:8])
-        rows[_BEND, i] += found[10]
-        rows[_BEND, j - 1] += found[11]
+        sums = advance(state, (softplus, sigmoid, slope), steps, ones)
+        _add(rows, _SOFT, _GROUP_SOFT, i, 1.0, sums[:4])
+        _add(rows, _PULL, _GROUP_PULL, i, -1.0, sums[4:8])
+        rows[_BEND, i] += sums[10]
+        rows[_BEND, j - 1] += sums[11]
         roots = (rows[_ROOT, i], rows[_ROOT, j], rows[_GROUP_ROOT, i], rows[_GROUP_ROOT, j])
         bent = advance(curves, (CURVATURE,), roots, ones)
         _add(rows, _CURVE, _GROUP_CURVE, i, 1.0, bent)
@@ -370,10 +371,10 @@ def _sweep_slopes(rows: Any, w: Float64Array, sigmoid: Coefficients, slope: Coef
         j = n - i
         weights = (w[i - 1], w[j], rows[_WEIGHT, i - 1], rows[_WEIGHT, j])
         steps = (rows[_STEP, i], rows[_STEP, j], rows[_GROUP_STEP, i], rows[_GROUP_STEP, j])
-        found = advance(state, (sigmoid, slope), steps, weights)
-        _add(rows, _WEIGHTED, _GROUP_WEIGHTED, i, -1.0, found[:4])
-        rows[_GROUP_BEND, i] += found[6]
-        rows[_GROUP_BEND, j - 1] += found[7]
+        sums = advance(state, (sigmoid, slope), steps, weights)
+        _add(rows, _WEIGHTED, _GROUP_WEIGHTED, i, -1.0, sums[:4])
+        rows[_GROUP_BEND, i] += sums[6]
+        rows[_GROUP_BEND, j - 1] += sums[7]
         roots = (rows[_ROOT, i], rows[_ROOT, j], rows[_GROUP_ROOT, i], rows[_GROUP_ROOT, j])
         bent = advance(curves, (CURVATURE,), roots, weights)
         _add(rows, _CURVED, _GROUP_CURVED, i, 1.0, bent)

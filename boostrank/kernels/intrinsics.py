@@ -104,7 +104,7 @@ trailing_zeros = _of_number(
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def word_at(typing: Any, text: Any, place: Any) -> Any:
+def word_at(typing: Any, text: Any, position: Any) -> Any:
     """Return the eight bytes at a position in a text as a uint64, with the first lowest (as the machine stores it)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -114,12 +114,12 @@ def word_at(typing: Any, text: Any, place: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def blanks_at(typing: Any, text: Any, place: Any) -> Any:
+def blanks_at(typing: Any, text: Any, position: Any) -> Any:
     """Return a uint64 whose bit i is set if byte i of the sixteen bytes at a position is a blank."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        found = unaligned(builder, arguments[0], arguments[1], _SIXTEEN)
-        return _bits(builder, builder.icmp_unsigned("==", found, ir.Constant(_SIXTEEN, [32] * 16)))
+        text_bytes = unaligned(builder, arguments[0], arguments[1], _SIXTEEN)
+        return _bits(builder, builder.icmp_unsigned("==", text_bytes, ir.Constant(_SIXTEEN, [32] * 16)))
 
     return types.uint64(types.CPointer(types.uint8), types.int64), generate
 
@@ -139,7 +139,7 @@ def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
         def everywhere(number: Any) -> Any:
             return spread(builder, builder.trunc(number, ir.IntType(8)), 16)
 
-        def joined(parts: Any, bits: int, scale: int) -> Any:
+        def join_neighbours(parts: Any, bits: int, scale: int) -> Any:
             """Combine two neighbours into one number, the first times `scale` plus the second."""
             kind = ir.VectorType(ir.IntType(bits), 128 // bits)
             whole, half = builder.bitcast(parts, kind), bits // 2
@@ -149,20 +149,23 @@ def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
 
         # Load sixteen bytes, zero those outside, and find the point.
         word, nothing = ir.IntType(64), ir.Constant(_SIXTEEN, [0] * 16)
-        found = unaligned(builder, text, builder.sub(end, word(16)), _SIXTEEN)
-        found = builder.xor(found, ir.Constant(_SIXTEEN, [48] * 16))
+        digits_and_point = unaligned(builder, text, builder.sub(end, word(16)), _SIXTEEN)
+        digits_and_point = builder.xor(digits_and_point, ir.Constant(_SIXTEEN, [48] * 16))
         inside = builder.icmp_unsigned(">=", places, everywhere(builder.sub(word(16), size)))
-        found = builder.select(inside, found, nothing)
-        points = _bits(builder, builder.icmp_unsigned("==", found, ir.Constant(_SIXTEEN, [48 ^ 46] * 16)))
+        digits_and_point = builder.select(inside, digits_and_point, nothing)
+        points = _bits(builder, builder.icmp_unsigned("==", digits_and_point, ir.Constant(_SIXTEEN, [48 ^ 46] * 16)))
         is_whole = builder.icmp_unsigned("==", points, word(0))
         point = builder.select(is_whole, word(-1), builder.cttz(points, ir.IntType(1)(0)))
         # Shift the digits before the point over it.
-        moved = builder.shuffle_vector(nothing, found, ir.Constant(ir.VectorType(INDEX, 16), [0, *range(16, 31)]))
-        digits = builder.select(builder.icmp_signed("<=", places, everywhere(point)), moved, found)
+        moved = builder.shuffle_vector(
+            nothing, digits_and_point, ir.Constant(ir.VectorType(INDEX, 16), [0, *range(16, 31)])
+        )
+        digits = builder.select(builder.icmp_signed("<=", places, everywhere(point)), moved, digits_and_point)
         wrong = _bits(builder, builder.icmp_unsigned(">", digits, ir.Constant(_SIXTEEN, [9] * 16)))
         # Join digits pairwise into two numbers of eight digits.
-        eights = joined(joined(joined(digits, 16, 10), 32, 100), 64, 10_000)
-        first, second = (builder.extract_element(eights, INDEX(half)) for half in range(2))
+        eights = join_neighbours(join_neighbours(join_neighbours(digits, 16, 10), 32, 100), 64, 10_000)
+        first = builder.extract_element(eights, INDEX(0))
+        second = builder.extract_element(eights, INDEX(1))
         number = builder.add(builder.mul(first, word(100_000_000)), second)
         behind = builder.select(is_whole, word(-1), builder.sub(word(15), point))
         behind = builder.select(builder.icmp_unsigned("==", wrong, word(0)), behind, word(-2))
@@ -179,11 +182,11 @@ def _bits(builder: Any, places: Any) -> Any:
 
 def decimal_before_plainly(text: Bytes, end: int, size: int) -> tuple[int, int]:
     """Compute `decimal_before` in plain Python."""
-    whole, point, rest = bytes(text[end - size : end]).partition(b".")
-    digits = whole + rest
+    whole, point, fraction = bytes(text[end - size : end]).partition(b".")
+    digits = whole + fraction
     if digits and not digits.isdigit():
         return 0, -2
-    return int(digits or b"0"), len(rest) if point else -1
+    return int(digits or b"0"), len(fraction) if point else -1
 
 
 if numba.config.DISABLE_JIT:  # plain Python versions, for kernels that run uncompiled
@@ -235,9 +238,9 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
         first = vector_at(builder, first_of(context, builder, state, arguments[0]), INDEX(0), 2 * lists)
         totals: list[Any] = [ir.Constant(vector, None)] * functions
         for i in range(terms // 2):
-            place = builder.gep(first, [ir.Constant(ir.IntType(64), i)])
-            new = builder.fmul(power, builder.fadd(load(builder, place), weight))
-            store(builder, new, place)
+            pointer = builder.gep(first, [ir.Constant(ir.IntType(64), i)])
+            new = builder.fmul(power, builder.fadd(load(builder, pointer), weight))
+            store(builder, new, pointer)
             for f in range(functions):
                 factor = in_vector([factors[f][2 * i]] * lists + [factors[f][2 * i + 1]] * lists)
                 term = builder.fmul(factor, new, flags=("contract",))
@@ -272,12 +275,14 @@ def add_to_range(typing: Any, sums: Any, start: Any, stop: Any, weight: Any) -> 
     """Add `weight` to sums[start:stop] without a branch, where the sums are float64[`WIDTH`]."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first, last, added = (spread(builder, argument, WIDTH) for argument in arguments[1:])
+        first = spread(builder, arguments[1], WIDTH)
+        last = spread(builder, arguments[2], WIDTH)
+        added = spread(builder, arguments[3], WIDTH)
         lane = ir.Constant(ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH)))
         inside = builder.and_(builder.icmp_signed(">=", lane, first), builder.icmp_signed("<", lane, last))
         added = builder.select(inside, added, ir.Constant(vector_of(WIDTH), None))
-        place = vector_at(builder, first_of(context, builder, sums, arguments[0]), INDEX(0), WIDTH)
-        store(builder, builder.fadd(load(builder, place), added), place)
+        pointer = vector_at(builder, first_of(context, builder, sums, arguments[0]), INDEX(0), WIDTH)
+        store(builder, builder.fadd(load(builder, pointer), added), pointer)
         return context.get_dummy_value()
 
     return types.void(sums, types.int64, types.int64, types.float64), generate
@@ -302,13 +307,15 @@ def add_outer(typing: Any, table: Any, at: Any, stride: Any, factors: Any, row: 
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at, stride = arguments[1], arguments[2]
-        data, factor, first = (first_of(context, builder, signature.args[i], arguments[i]) for i in (0, 3, 4))
+        data = first_of(context, builder, signature.args[0], arguments[0])
+        factor = first_of(context, builder, signature.args[3], arguments[3])
+        first = first_of(context, builder, signature.args[4], arguments[4])
         count = length_of(context, builder, factors, arguments[3])
         vector = load(builder, vector_at(builder, first, at, WIDE))
         with loop(builder, count.type(0), count) as (k, _):
-            place = vector_at(builder, data, builder.add(at, builder.mul(k, stride)), WIDE)
+            pointer = vector_at(builder, data, builder.add(at, builder.mul(k, stride)), WIDE)
             term = builder.fmul(spread(builder, builder.load(builder.gep(factor, [k])), WIDE), vector)
-            store(builder, builder.fadd(load(builder, place), term), place)
+            store(builder, builder.fadd(load(builder, pointer), term), pointer)
         return context.get_dummy_value()
 
     return types.void(table, types.int64, types.int64, factors, row), generate
@@ -320,12 +327,14 @@ def inner(typing: Any, table: Any, at: Any, stride: Any, factors: Any, begin: An
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at, stride, begin, end = arguments[1], arguments[2], arguments[4], arguments[5]
-        data, factor, first = (first_of(context, builder, signature.args[i], arguments[i]) for i in (0, 3, 6))
+        data = first_of(context, builder, signature.args[0], arguments[0])
+        factor = first_of(context, builder, signature.args[3], arguments[3])
+        first = first_of(context, builder, signature.args[6], arguments[6])
         total = variable(builder, ir.Constant(vector_of(WIDE), None))
         with loop(builder, begin, end) as (k, _):
-            place = vector_at(builder, data, builder.add(at, builder.mul(k, stride)), WIDE)
+            pointer = vector_at(builder, data, builder.add(at, builder.mul(k, stride)), WIDE)
             factor_k = spread(builder, builder.load(builder.gep(factor, [k])), WIDE)
-            term = builder.fmul(factor_k, load(builder, place))
+            term = builder.fmul(factor_k, load(builder, pointer))
             builder.store(builder.fadd(builder.load(total), term), total)
         sums = builder.fmul(builder.load(total), load(builder, vector_at(builder, first, at, WIDE)))
         # Add the lanes by halving the vector.

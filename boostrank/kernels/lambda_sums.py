@@ -58,13 +58,13 @@ def _fit(longest: int, columns: int) -> tuple[Float64Array, Float64Array]:
     m = np.unique(np.concatenate([near, np.geomspace(_NEAREST, longest, 300).round()]))
     rates = np.zeros(columns)
     rates[_NODES:] = np.geomspace(1.0 / longest, min(6.0 + 0.25 * nodes, 12.0) / _NEAREST, nodes)
-    wanted = _drops(m)
+    drops = _drops(m)
     powers = np.exp(-np.outer(m, rates))
     # Nearly relative errors, because the sum over all ranks must be right.
-    powers *= wanted[:, None] ** -0.9
+    powers *= drops[:, None] ** -0.9
     size = np.linalg.norm(powers, axis=0)
     powers[:, _DISCOUNT] = 0.0
-    return rates, np.linalg.lstsq(powers / size, wanted**0.1, rcond=1e-15)[0] / size
+    return rates, np.linalg.lstsq(powers / size, drops**0.1, rcond=1e-15)[0] / size
 
 
 _LENGTHS = (4096, 1 << 20)
@@ -146,20 +146,20 @@ def _pass(
         # The tile before last joins the sums, which are then relative to its last document.
         start = (tile - 2) * TILE
         end = start + TILE - 1
-        here = side * s[end if side > 0.0 else bottom - end]
+        reference = side * s[end if side > 0.0 else bottom - end]
         if tile > 2:
-            _climb(alpha * (before - here), ladder)
+            _climb(alpha * (before - reference), ladder)
             for c in range(grades):
                 _move(costly, ladder, reach[TILE], state[c])
-        before = here
+        before = reference
         moments[:] = 0.0
         for k in range(start, end + 1):
             i = k if side > 0.0 else bottom - k
             if i < n:
-                place = reach[end - k]
+                node_powers = reach[end - k]
                 for a in range(columns):
-                    first[a] = side * d[i] if a == _DISCOUNT else place[a]
-                _climb(alpha * (side * s[i] - here), ladder)
+                    first[a] = side * d[i] if a == _DISCOUNT else node_powers[a]
+                _climb(alpha * (side * s[i] - reference), ladder)
                 for at in range(0, columns, WIDE):
                     add_outer(moments[grade[i]], at, columns, ladder[:rows], first)
         # Distribute the tile's moments to all grades, by the differences of the gains.
@@ -172,27 +172,29 @@ def _pass(
         for k in range(tile * TILE, (tile + 1) * TILE):
             i = k if side > 0.0 else bottom - k
             if i < n:
-                place, shift = reach[k - end], by_rank * side * d[i]
+                node_powers, shift = reach[k - end], by_rank * side * d[i]
                 for a in range(columns):
-                    first[a] = by_rank if a == _DISCOUNT else place[a] * weights[a] - (shift if a == _ONE else 0.0)
-                _climb(alpha * (here - side * s[i]), ladder)
+                    first[a] = (
+                        by_rank if a == _DISCOUNT else node_powers[a] * weights[a] - (shift if a == _ONE else 0.0)
+                    )
+                _climb(alpha * (reference - side * s[i]), ladder)
                 factors[0], factors[1], factors[2] = CURVATURE_FAR, CURVATURE[0] * ladder[1], CURVATURE[3] * ladder[2]
                 factors[_WRONG] = -1.0
                 for term in range(coefficients.shape[0]):
                     factors[_WRONG + 1 + term] = coefficients[term] * ladder[_WRONG + term]
-                own, pull, curvature = state[grade[i]], 0.0, 0.0
+                grade_sums, pull, curvature = state[grade[i]], 0.0, 0.0
                 for at in range(0, columns, WIDE):
-                    curvature += inner(own, at, columns, factors, 0, _WRONG, first)
-                    pull += inner(own, at, columns, factors, _WRONG, factors.shape[0], first)
+                    curvature += inner(grade_sums, at, columns, factors, 0, _WRONG, first)
+                    pull += inner(grade_sums, at, columns, factors, _WRONG, factors.shape[0], first)
                 grad[i] += side * alpha * pull
                 hess[i] += alpha * alpha * curvature
                 if costly:
-                    # A misordered pair costs u + ln(1 + e^-u), with u measured through `here`.
+                    # A misordered pair costs u + ln(1 + e^-u), with u measured through `reference`.
                     costs[_WRONG] = ladder[rungs]
                     for term in range(softplus.shape[0]):
                         costs[_WRONG + 1 + term] = softplus[term] * ladder[_WRONG + term]
                     for at in range(0, columns, WIDE):
-                        value += inner(own, at, columns, costs, _WRONG, costs.shape[0], first)
+                        value += inner(grade_sums, at, columns, costs, _WRONG, costs.shape[0], first)
     return value
 
 
@@ -232,10 +234,10 @@ def _mix(costly: bool, columns: int, wrong: float, apart: float, moments: Float6
     begin, end = _WRONG * columns, moments.shape[0] - (columns if costly else 0)
     for e in range(begin):
         state[e] += apart * moments[e]
-    row, rest, more = state[begin : begin + columns], state[begin + columns :], moments[begin:end]
+    row, sums_below, moments_below = state[begin : begin + columns], state[begin + columns :], moments[begin:end]
     for a in range(columns):
         row[a] += wrong * moments[a]
-    for e in range(more.shape[0]):
-        rest[e] += apart * more[e]
+    for e in range(moments_below.shape[0]):
+        sums_below[e] += apart * moments_below[e]
     for e in range(end, moments.shape[0]):
         state[columns + e] += wrong * moments[e]

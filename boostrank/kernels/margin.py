@@ -30,8 +30,8 @@ def grade_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, 
     """Return the index of each document's gain among its query's distinct gains, lowest first, and their number."""
     grades, counts = np.zeros((gains.size, 1)), np.zeros((ptr.size - 1, 1))
     for q, (a, b) in enumerate(pairwise(ptr)):
-        distinct, place = np.unique(gains[a:b], return_inverse=True)
-        grades[a:b, 0], counts[q, 0] = place, distinct.size
+        distinct, grade = np.unique(gains[a:b], return_inverse=True)
+        grades[a:b, 0], counts[q, 0] = grade, distinct.size
     return grades, counts
 
 
@@ -60,25 +60,25 @@ def margin_pairs(
             count[k] = 0.0
             total[k] = 0.0
             squares[k] = 0.0
-        entered, last, here = 0, 0, s[0] if side == 0 else s[n - 1]
+        entered, last, reference = 0, 0, s[0] if side == 0 else s[n - 1]
         for step in range(n):
             pos = step if side == 0 else n - 1 - step
-            # Sums of differences relative to `here`, moved along so that distant documents do not swallow the digits of
-            # near ones.
-            if _NODES * (step - last) >= grades and s[pos] != here:
-                _move(count[:grades], total, squares, sign * (here - s[pos]))
-                last, here = step, s[pos]
+            # Sums of differences relative to `reference`, moved along so that distant documents do not swallow
+            # the digits of near ones.
+            if _NODES * (step - last) >= grades and s[pos] != reference:
+                _move(count[:grades], total, squares, sign * (reference - s[pos]))
+                last, reference = step, s[pos]
             while entered < n:
                 other = entered if side == 0 else n - 1 - entered
                 if not sign * (s[pos] - s[other]) < margin:
                     break
                 k = int(grade[other]) if side == 0 else grades - 1 - int(grade[other])
-                _add(count, total, squares, k, grades, bounded(sign * (s[other] - here)))
+                _add(count, total, squares, k, grades, bounded(sign * (s[other] - reference)))
                 entered += 1
             k = int(grade[pos]) if side == 0 else grades - 1 - int(grade[pos])
             pairs, sums, square_sums = _below(count, total, squares, k)
-            # Each of these pairs misses its margin by `lack` plus the other document's distance beyond `here`.
-            lack = margin + bounded(sign * (here - s[pos]))
+            # Each of these pairs misses its margin by `lack` plus the other document's distance beyond `reference`.
+            lack = margin + bounded(sign * (reference - s[pos]))
             short = bounded(pairs * lack + sums)
             if side == 0:
                 grad[pos] = -(short if squared else pairs)

@@ -100,7 +100,9 @@ def relevance(labels: Float64Array, conventions: Conventions) -> Float64Array:
 def log_discounts(n: int, conventions: Conventions) -> Float64Array:
     """Return 1 / log2(1 + rank), or 1 / log2(max(2, rank)); see `Conventions.discount`."""
     ranks = np.arange(1.0, n + 1.0)
-    return 1.0 / np.log2(1.0 + ranks if conventions.discount == "log2(1+r)" else np.maximum(2.0, ranks))
+    if conventions.discount == "log2(1+r)":
+        return 1.0 / np.log2(1.0 + ranks)
+    return 1.0 / np.log2(np.maximum(2.0, ranks))
 
 
 def reciprocal_ranks(n: int, conventions: Conventions) -> Float64Array:
@@ -190,10 +192,10 @@ def measure(
         keys, spare = np.empty(longest + _PICK), np.empty(2 * longest, np.int64)
         _rank(compiled_sort.compiled, start, stop, scores, labels, ptr, depth, ties, order, ends, counts, keys, spare)
         ranked, worth, scratch = np.empty(longest), np.empty(longest), np.empty(longest + 1)
-        for one, out in zip(passes, outs, strict=True):
+        for metric_pass, out in zip(passes, outs, strict=True):
             _apply(
-                one.kernel.compiled, start, stop, one.grades, ptr, order, ends, counts, one.weights, one.cutoffs, out,
-                ranked, worth, scratch,
+                metric_pass.kernel.compiled, start, stop, metric_pass.grades, ptr, order, ends, counts,
+                metric_pass.weights, metric_pass.cutoffs, out, ranked, worth, scratch,
             )  # fmt: skip
 
     run_parallel(block, query_blocks(ptr, _DOCUMENTS_A_BLOCK), threads)

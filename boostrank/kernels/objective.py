@@ -104,11 +104,12 @@ class Kernel(CompiledFunction[..., float]):
         self.loss_on_demand = loss_on_demand
         self.is_named = len(inspect.signature(body).parameters) == len(ARGUMENTS)
         self.scratch_per_document: int | None = None
-        super().__init__(self._entry(inline_whole(body)) if self.is_named else body, KERNEL_SIGNATURE)
+        entry = self._entry(inline_whole(body)) if self.is_named else body
+        super().__init__(entry, KERNEL_SIGNATURE)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        named = getattr(sys.modules.get(self.__module__), self.body.__qualname__, None)
-        return self.body.__qualname__ if named is self else (Kernel, (self.body, self.params, *self._layout))
+        importable = getattr(sys.modules.get(self.__module__), self.body.__qualname__, None)
+        return self.body.__qualname__ if importable is self else (Kernel, (self.body, self.params, *self._layout))
 
     @property
     def in_python(self) -> Callable[..., float]:
@@ -123,21 +124,21 @@ class Kernel(CompiledFunction[..., float]):
         rows, floats = _rows("scratch", scratch)
         int_rows, integers = _rows("iscratch", int_scratch)
         self.scratch_per_document = max(floats, integers)
-        named = {name: row for name, row in (rows | int_rows).items() if not name.startswith("_")}
+        scratch_rows = {name: row for name, row in (rows | int_rows).items() if not name.startswith("_")}
         values = {_identifier(p.name): _decoded(i, p, len(self.params)) for i, p in enumerate(self.params)}
         if self.loss_on_demand:
             values["with_loss"] = "params[params.shape[0] - 1] != 0.0"
         names: dict[str, Any] = {"body": body, "Query": Query, "gather": gather, "scatter": scatter}
         calls = {}
-        for kind, fields in (("Params", values), ("Scratch", named)):
+        for kind, fields in (("Params", values), ("Scratch", scratch_rows)):
             names[kind] = namedtuple(kind, fields)  # type: ignore[misc]
             calls[kind] = f"{kind}({', '.join(fields.values())})" if fields else "()"
         source = (_BY_SCORE if by_score else _AS_GIVEN).format(arrays=", ".join(ARRAYS), **calls, **rows)
         exec(source, names)
         # Numba names its cache files after the file, name and line of the function: use those of the body.
         code = self.body.__code__
-        made = names["entry"].__code__.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
-        entry = FunctionType(made, names, self.body.__name__)
+        placed = names["entry"].__code__.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
+        entry = FunctionType(placed, names, self.body.__name__)
         entry.__qualname__, entry.__module__ = self.body.__qualname__, self.body.__module__
         entry.__doc__ = self.body.__doc__
         vars(entry).update(vars(self.body))
@@ -201,16 +202,18 @@ def check_arguments(kernel: Kernel) -> None:
     Raises:
         FileFormatError: the number of arguments is wrong, or a known name has the wrong position.
     """
-    name, given = kernel.body.__name__, tuple(inspect.signature(kernel.body).parameters)
-    wanted = ARRAYS if len(given) == len(ARRAYS) else ARGUMENTS
-    swapped = [(i + 1, name) for i, name in enumerate(given) if name in wanted and wanted.index(name) != i]
-    if len(given) == len(wanted) and not swapped:
+    name, parameters = kernel.body.__name__, tuple(inspect.signature(kernel.body).parameters)
+    expected = ARRAYS if len(parameters) == len(ARRAYS) else ARGUMENTS
+    swapped = [(i + 1, name) for i, name in enumerate(parameters) if name in expected and expected.index(name) != i]
+    if len(parameters) == len(expected) and not swapped:
         return
-    wrong = f"takes {len(given)} arguments, not {len(wanted)}"
-    if len(given) == len(wanted):
-        place, argument = swapped[0]
-        wrong = f"calls its argument {place} {argument}, which is argument {wanted.index(argument) + 1}"
-    raise FileFormatError(f"{name} {wrong}: write def {name}({', '.join(wanted)})", file=kernel.file, line=kernel.line)
+    wrong = f"takes {len(parameters)} arguments, not {len(expected)}"
+    if len(parameters) == len(expected):
+        position, argument = swapped[0]
+        wrong = f"calls its argument {position} {argument}, which is argument {expected.index(argument) + 1}"
+    raise FileFormatError(
+        f"{name} {wrong}: write def {name}({', '.join(expected)})", file=kernel.file, line=kernel.line
+    )
 
 
 Prepare = Callable[[Float64Array, Float64Array, Int64Array, ParamValues], Constants]

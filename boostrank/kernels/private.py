@@ -59,28 +59,28 @@ def vector_at(builder: Any, first: Any, index: Any, width: int) -> Any:
     return builder.bitcast(builder.gep(first, [index]), vector_of(width).as_pointer())
 
 
-def unaligned(builder: Any, text: Any, place: Any, kind: Any) -> Any:
+def unaligned(builder: Any, text: Any, position: Any, kind: Any) -> Any:
     """Load another type from a position in a text, without alignment."""
-    found = builder.load(builder.bitcast(builder.gep(text, [place]), kind.as_pointer()))
-    found.align = 1
-    return found
+    loaded = builder.load(builder.bitcast(builder.gep(text, [position]), kind.as_pointer()))
+    loaded.align = 1
+    return loaded
 
 
-def load(builder: Any, place: Any) -> Any:
-    """Load the vector at `place`, which is aligned only as a float64."""
-    vector = builder.load(place)
+def load(builder: Any, pointer: Any) -> Any:
+    """Load the vector at `pointer`, which is aligned only as a float64."""
+    vector = builder.load(pointer)
     vector.align = 8
     return vector
 
 
-def store(builder: Any, vector: Any, place: Any) -> None:
-    builder.store(vector, place).align = 8
+def store(builder: Any, vector: Any, pointer: Any) -> None:
+    builder.store(vector, pointer).align = 8
 
 
 def spread(builder: Any, number: Any, width: int) -> Any:
     """Return a vector with the same number in every lane."""
-    one = builder.insert_element(ir.Constant(ir.VectorType(number.type, width), ir.Undefined), number, INDEX(0))
-    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(INDEX, width), [0] * width))
+    single = builder.insert_element(ir.Constant(ir.VectorType(number.type, width), ir.Undefined), number, INDEX(0))
+    return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(INDEX, width), [0] * width))
 
 
 @contextlib.contextmanager
@@ -138,8 +138,8 @@ def keep_address(compiled: Any, signature: Any) -> None:
     """Cache the address of a function, which Numba takes 80 us to look up whenever the function is an argument."""
     result = compiled.get_compile_result(signature)
     library = SimpleNamespace(get_pointer_to_function=cache(result.library.get_pointer_to_function))
-    known = SimpleNamespace(fndesc=result.fndesc, signature=result.signature, library=library)
-    compiled.get_compile_result = lambda _: known
+    compile_result = SimpleNamespace(fndesc=result.fndesc, signature=result.signature, library=library)
+    compiled.get_compile_result = lambda _: compile_result
 
 
 class Helper(CPUDispatcher):  # type: ignore[misc]

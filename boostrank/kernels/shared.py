@@ -137,7 +137,7 @@ def relevance_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Arr
 
 
 @inline
-def relevant_positions(doc_const: Float64Array, order: Int64Array, found: Int64Array) -> int:
+def relevant_positions(doc_const: Float64Array, order: Int64Array, positions: Int64Array) -> int:
     """Write the positions of the relevant documents (from 0, by descending score), and return their number.
 
     `doc_const` are the constants from `relevance_constants`.
@@ -145,7 +145,7 @@ def relevant_positions(doc_const: Float64Array, order: Int64Array, found: Int64A
     count = 0
     for pos in range(order.shape[0]):
         if doc_const[order[pos], 0] > 0.0:
-            found[count] = pos
+            positions[count] = pos
             count += 1
     return count
 
@@ -154,7 +154,7 @@ _BLOCK = 512
 
 
 @inline
-def softmax(scores: Float64Array, shares: Float64Array, rest: Float64Array) -> tuple[float, float]:
+def softmax(scores: Float64Array, shares: Float64Array, other_shares: Float64Array) -> tuple[float, float]:
     """Write softmax(s)_i, and 1 - softmax(s)_i as the sum of the other shares, exact even near 0.
 
     Scores are finite, and there is at least one.
@@ -179,7 +179,7 @@ def softmax(scores: Float64Array, shares: Float64Array, rest: Float64Array) -> t
     others += part
     total = 1.0 + others
     for i in range(n):
-        rest[i] = (others if i == top else total - shares[i]) / total
+        other_shares[i] = (others if i == top else total - shares[i]) / total
         shares[i] /= total
     return math.log(total), scores[top]
 

@@ -54,18 +54,18 @@ def soft_ranks(sums: int, s: Float64Array, alpha: float, ranks: Float64Array, wo
     `work` is float64[4 n], written; `soft_gradient` reads it.
     """
     n = s.shape[0]
-    r, state, pull, one = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
+    r, state, pull, ones = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
     if pair_by_pair(sums, n):
         sigmoid_ranks(s, alpha, ranks, r)
         return
     decays(s, alpha, r)
     # 1 + sum below P + sum above (1 - P), and sum_j w_ij for the gradients.
     for i in range(n):
-        one[i], pull[i], ranks[i] = 1.0, 0.0, 1.0 + i
+        ones[i], pull[i], ranks[i] = 1.0, 0.0, 1.0 + i
     if sums == EXACT:
-        add_odd_and_even(r, one, SIGMOID[EXACT], SLOPE[EXACT], ranks, pull, state)
+        add_odd_and_even(r, ones, SIGMOID[EXACT], SLOPE[EXACT], ranks, pull, state)
     else:
-        add_odd_and_even(r, one, SIGMOID[0], SLOPE[0], ranks, pull, state)
+        add_odd_and_even(r, ones, SIGMOID[0], SLOPE[0], ranks, pull, state)
 
 
 @inline
@@ -219,10 +219,10 @@ def smooth_precisions(sums: int, m: int, sharpness: float, scratch: Any) -> floa
     """Return the average precision, which is the mean over the m relevant documents of the quotient of two ranks.
 
     The scratch row `ranks` contains the ranks among all documents. The ranks among the relevant documents, whose
-    positions are `place`, follow from the descending `keys`. The derivatives by `ranks` are written to `slope`, the
+    positions are `relevant`, follow from the descending `keys`. The derivatives by `ranks` are written to `slope`, the
     gradient by `keys` and its curvature to `pull` and `bend`.
     """
-    place, among, worth, keys = scratch.place[:m], scratch.among[:m], scratch.worth[:m], scratch.keys[:m]
+    relevant, among, worth, keys = scratch.place[:m], scratch.among[:m], scratch.worth[:m], scratch.keys[:m]
     inner, pull, bend, ranks, slope = scratch.inner[: 4 * m], scratch.pull, scratch.bend, scratch.ranks, scratch.slope
     soft_ranks(sums, keys, sharpness, among, inner)
     slope[:] = 0.0
@@ -230,37 +230,37 @@ def smooth_precisions(sums: int, m: int, sharpness: float, scratch: Any) -> floa
     bend[:] = 0.0
     value = 0.0
     for a in range(m):
-        worth[a] = 1.0 / (m * ranks[place[a]])
-        precision = among[a] / ranks[place[a]]
+        worth[a] = 1.0 / (m * ranks[relevant[a]])
+        precision = among[a] / ranks[relevant[a]]
         value += precision / m
-        slope[place[a]] = -worth[a] * precision
+        slope[relevant[a]] = -worth[a] * precision
     soft_gradient(sums, keys, sharpness, worth, pull[:m], bend[:m], inner)
     return value
 
 
 @inline
 def first_of(
-    place: Int64Array, s: Float64Array, alpha: float, ranks: Float64Array, draws: float, first: Float64Array,
+    positions: Int64Array, s: Float64Array, alpha: float, ranks: Float64Array, draws: float, first: Float64Array,
     slope: Float64Array, grad: Float64Array, hess: Float64Array,
 ) -> float:  # fmt: skip
     """Return the expected reciprocal rank of the first among some documents, for SmoothMRR and SmoothERR.
 
     Args:
-        place: int64[m], positions of these documents.
+        positions: int64[m], positions of these documents.
         draws: divisor of the amounts added to the arrays below.
         first: float64[m], written: the probability that each document is the first.
         slope: array to which the derivatives by the ranks are added.
         grad, hess: arrays to which the gradient and a curvature through the probabilities are added.
     """
-    m, total, value = place.size, 0.0, 0.0
+    m, total, value = positions.size, 0.0, 0.0
     for a in range(m):
-        first[a] = math.exp(alpha * (s[place[a]] - s[place[0]]))
+        first[a] = math.exp(alpha * (s[positions[a]] - s[positions[0]]))
         total += first[a]
     for a in range(m):
         first[a] /= total
-        value += first[a] / ranks[place[a]]
+        value += first[a] / ranks[positions[a]]
     for a in range(m):
-        p = place[a]
+        p = positions[a]
         share = first[a] / draws
         slope[p] -= share / (ranks[p] * ranks[p])
         better = alpha * share * (1.0 / ranks[p] - value)

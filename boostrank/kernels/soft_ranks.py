@@ -162,7 +162,8 @@ def curves(rates: Float64Array, u: Float64Array, above: bool) -> tuple[Float64Ar
     share = -np.expm1(-rates)[:, None]
     chance, mean = (1.0 - tail, -tail) if above else (tail, tail)
     # Above, ln(1 - (1 - z) Phi) - ln z = ln(1 + (1 - z) / z tail).
-    logs = np.log1p((np.expm1(rates)[:, None] if above else -share) * tail)
+    factor = np.expm1(rates)[:, None] if above else -share
+    logs = np.log1p(factor * tail)
     values = np.vstack([tail * (1.0 - tail), mean, logs])
     slopes = np.vstack([density * (1.0 - 2.0 * chance), density, -share * density / (1.0 - share * chance)])
     return values, slopes
@@ -178,14 +179,14 @@ def _fit(exponents: tuple[complex, ...]) -> Float64Array:
     """Return the coefficients of exp(-e |u|), real then imaginary, float64[discounts, sides, ROWS, 2 exponents]."""
     u = 0.5 * _FIT_END * (1.0 - np.cos(np.linspace(0.0, math.pi, _SAMPLES)))
     weight = np.where(u == 0.0, _PIN, 1.0)
-    wanted = np.zeros((len(DISCOUNTS), 4, ROWS, _SAMPLES))
-    for out, nodes, rates in zip(wanted, NODES, RATES, strict=True):
+    curves_at_u = np.zeros((len(DISCOUNTS), 4, ROWS, _SAMPLES))
+    for out, nodes, rates in zip(curves_at_u, NODES, RATES, strict=True):
         rows = FIRST_NODE + nodes
         out[ABOVE, :rows], out[SLOPE_ABOVE, :rows] = curves(rates[FIRST_NODE:rows], u, True)
         out[BELOW, :rows], out[SLOPE_BELOW, :rows] = curves(rates[FIRST_NODE:rows], u, False)
-    flat = (wanted * weight).reshape(-1, _SAMPLES)
-    found = np.linalg.lstsq(waves(exponents, u) * weight[:, None], flat.T, rcond=1e-15)[0]
-    return np.ascontiguousarray(found.T).reshape(*wanted.shape[:3], -1)
+    flat = (curves_at_u * weight).reshape(-1, _SAMPLES)
+    coefficients = np.linalg.lstsq(waves(exponents, u) * weight[:, None], flat.T, rcond=1e-15)[0]
+    return np.ascontiguousarray(coefficients.T).reshape(*curves_at_u.shape[:3], -1)
 
 
 FAST_TABLES, EXACT_TABLES = _fit(FAST_EXPONENTS), _fit(EXACT_EXPONENTS)
@@ -255,18 +256,18 @@ def _expected_by_normal(sums: Float64Array, blend: float, n: int, weights: Float
     deviation = math.sqrt(variance)
     low = max(int(mean - _TAIL * deviation) - 1, 0)
     high = min(int(mean + _TAIL * deviation) + 2, n - 1)
-    here = discount(low + 1.0, blend, n)
+    at_rank = discount(low + 1.0, blend, n)
     value = discount(high + 1.0, blend, n)
     by_mean, by_variance = 0.0, 0.0
     # Sum over the bins of the normal, from `low` to `high`.
     for r in range(low, high):
         below = discount(r + 2.0, blend, n)
         y = (r + 0.5 - mean) / deviation
-        drop, density = here - below, _DENSITY * math.exp(-0.5 * y * y)
+        drop, density = at_rank - below, _DENSITY * math.exp(-0.5 * y * y)
         value += drop * 0.5 * math.erfc(-_SQRT_HALF * y)
         by_mean -= drop * density
         by_variance -= drop * density * y
-        here = below
+        at_rank = below
     weights[MEAN] = by_mean / deviation
     weights[VARIANCE] = by_variance / (2.0 * variance)
     return value
@@ -313,12 +314,12 @@ def direct(
         density[j] = 0.0
         _sums_of(chance, high, c, sums)
         value += gains[j] * expected_discount(sums, model, blend, n, c, weights)
-        own = 0.0
+        slope_sum = 0.0
         for i in range(n):
             slope = gains[j] * density[i] * _slope(chance[i], weights, low, high, c)
             on_others[i] += slope
-            own += slope
-        on_own[j] = own
+            slope_sum += slope
+        on_own[j] = slope_sum
     return value
 
 

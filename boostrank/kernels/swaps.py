@@ -148,7 +148,7 @@ def err_row(
         between[j - 1], passing[j - 1] = 0.0, 1.0
     share, left = 1.0 / (j + 1.0), 1.0 - grades[j]
     for i in range(min(j, depth)):
-        here = passing[i] * share
-        up[i] = reading[i] * (1.0 / (i + 1.0) - between[i] - here)
-        between[i] += here * grades[j]
+        reach = passing[i] * share
+        up[i] = reading[i] * (1.0 / (i + 1.0) - between[i] - reach)
+        between[i] += reach * grades[j]
         passing[i] *= left

@@ -164,16 +164,18 @@ class BoundObjective:
         return tuple(self.objective.factors(round, means))
 
     def _broken(self, q: int, scores: Float64Array, round: int, part: _Part | None = None) -> str:
-        own = scores[self.queries.ptr[q] : self.queries.ptr[q + 1]]
-        finite = own[np.isfinite(own)]
+        in_query = scores[self.queries.ptr[q] : self.queries.ptr[q + 1]]
+        finite = in_query[np.isfinite(in_query)]
         span = f"{finite.min():g} to {finite.max():g}" if finite.size else "none finite"
-        if finite.size < own.size:
-            cause = f"{own.size - finite.size} of its {own.size} scores are not finite; lower the learning rate"
+        if finite.size < in_query.size:
+            cause = (
+                f"{in_query.size - finite.size} of its {in_query.size} scores are not finite; lower the learning rate"
+            )
         else:
             cause = "the gradient or hessian is not finite, or the hessian is negative"
         which = f", part {part.objective.name!r}" if part is not None and len(self._parts) > 1 else ""
         return (
-            f"objective {self.objective.name!r}{which}, round {round}, query {self.queries.qid[q]} ({own.size} "
+            f"objective {self.objective.name!r}{which}, round {round}, query {self.queries.qid[q]} ({in_query.size} "
             f"documents, scores {span}): {cause}"
         )
 

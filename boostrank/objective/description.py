@@ -121,18 +121,18 @@ class TrainingObjective(ABC):
         """
         native = hasattr(second, "get_label")
         key, scores = (second, np.asarray(first)) if native else (first, np.asarray(second))
-        known, round = self._binding, round_of_caller()
+        binding, round = self._binding, round_of_caller()
         # A new training may have new labels in the same data set, so bind again in round 0.
-        if known is None or known.key() is not key or round == 0:
+        if binding is None or binding.key() is not key or round == 0:
             if native:
                 if in_cross_validation():
                     _check_whole(second)
                 labels, queries = queries_of_native(second)
             else:
                 labels, queries = np.asarray(first), queries_given(group, weight, len(scores))
-            known = self._binding = _Binding(weakref.ref(key), self.bind(labels, queries))
-        result = known.bound.gradient(scores, known.calls if round is None else round, loss=False)
-        known.calls += 1
+            binding = self._binding = _Binding(weakref.ref(key), self.bind(labels, queries))
+        result = binding.bound.gradient(scores, binding.calls if round is None else round, loss=False)
+        binding.calls += 1
         if scores.dtype == np.float32 and scores.ndim == 2:
             return result.grad[:, None], result.hess[:, None]
         return result.grad, result.hess
@@ -175,12 +175,12 @@ class Objective(TrainingObjective):
         self.threads = threads
         owner = f"objective {self.spec.name!r}"
         shared = tuple(option for option in OPTIONS if option not in self.spec.params)
-        given = resolve_params((*self.spec.params, *shared), params, owner=owner)
-        self.params = {p.name: parse_value(p, given.get(p.name, p.default), owner) for p in self.spec.params}
+        resolved = resolve_params((*self.spec.params, *shared), params, owner=owner)
+        self.params = {p.name: parse_value(p, resolved.get(p.name, p.default), owner) for p in self.spec.params}
         for parameter, text in self.spec.default_schedules.items():
-            if parameter not in given:
+            if parameter not in resolved:
                 self.params[parameter] = parse_schedule(text.format_map(self.params))
-        chosen = {**self.spec.default_options, **given}
+        chosen = {**self.spec.default_options, **resolved}
         self.options = {o.name: parse_value(o, chosen.get(o.name, o.default), owner) for o in shared}
         self.hessian_scale = self.options["hessian_scale"]
 
@@ -205,8 +205,8 @@ class Objective(TrainingObjective):
 
     def __getstate__(self) -> dict[str, Any]:
         # Registered objectives are pickled by name, without code.
-        known = any(spec is self.spec for spec in OBJECTIVES)
-        return super().__getstate__() | {"spec": self.name if known else self.spec}
+        is_registered = any(spec is self.spec for spec in OBJECTIVES)
+        return super().__getstate__() | {"spec": self.name if is_registered else self.spec}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         spec = state["spec"]
@@ -251,8 +251,8 @@ class Objective(TrainingObjective):
                 f"objective {data['name']!r} is defined in {data['source']['file']}: import it and create "
                 "Objective(SPEC, ...) with these parameters"
             )
-        own = {**data["params"], **data["options"]}
-        return cls(data["name"], gain=data["gain"], total_rounds=data["total_rounds"], **own)
+        values = {**data["params"], **data["options"]}
+        return cls(data["name"], gain=data["gain"], total_rounds=data["total_rounds"], **values)
 
 
 def objective_constructor(name: str) -> Callable[..., Objective] | None:
@@ -260,10 +260,10 @@ def objective_constructor(name: str) -> Callable[..., Objective] | None:
     spec = next((s for s in OBJECTIVES if plain_name(s.name) == plain_name(name)), None)
     if spec is None:
         return None
-    found = spec
+    declared = spec
 
     def construct(**options: Any) -> Objective:
-        return Objective(found, **options)
+        return Objective(declared, **options)
 
     construct.__name__ = construct.__qualname__ = name
     lines = [f"    {p.name} ({p.range}; default {p.default}): {p.help}" for p in spec.params]

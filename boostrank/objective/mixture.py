@@ -160,8 +160,8 @@ def accepted_params(text: str) -> tuple[Param, ...]:
     name, positional, _ = _call(text)
     if name not in _NAMES:
         return (*OBJECTIVES.get(name).params, *OPTIONS)
-    own = [param for part in _two(text, positional) for param in OBJECTIVES.get(_call(part)[0]).params]
-    return tuple(dict.fromkeys((*MIXTURE_PARAMS, *own, *OPTIONS)))
+    of_parts = [param for part in _two(text, positional) for param in OBJECTIVES.get(_call(part)[0]).params]
+    return tuple(dict.fromkeys((*MIXTURE_PARAMS, *of_parts, *OPTIONS)))
 
 
 def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> TrainingObjective:
@@ -178,43 +178,45 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
     Raises:
         ParameterError: a name is unknown, a value is out of range, or the text is invalid.
     """
-    name, positional, named = _call(text)
+    name, positional, keywords = _call(text)
     if name not in _NAMES:
         if positional:
             raise ParameterError(f"{text!r}: {positional[0]!r} is not name=value")
-        return Objective(name, threads=threads, **_outside(OBJECTIVES.get(name).params, params, named), **named)
+        return Objective(name, threads=threads, **_outside(OBJECTIVES.get(name).params, params, keywords), **keywords)
     # Split the parameters between the mixture and its parts.
     first, second = _two(text, positional)
     of_mixture = (*MIXTURE_PARAMS, HESSIAN_SCALE)
-    outside = _outside(of_mixture, params, named)
-    mixed = {key: value for key, value in outside.items() if find_param(key, of_mixture)} | named
+    outside = _outside(of_mixture, params, keywords)
+    mixed = {key: value for key, value in outside.items() if find_param(key, of_mixture)} | keywords
     for key in mixed:
         if find_param(key, of_mixture) is None:
             raise ParameterError(f"{text!r}: a mixture takes {', '.join(p.name for p in of_mixture)}, not {key!r}")
-    rest = {key: value for key, value in params.items() if find_param(key, of_mixture) is None}
+    for_parts = {key: value for key, value in params.items() if find_param(key, of_mixture) is None}
     parts = []
     for part in (first, second):
         part_name, _, in_brackets = _call(part)
         if part_name in _NAMES:
             raise ParameterError(f"{text!r}: a mixture consists of two single objectives, not of another mixture")
         takes = (*OBJECTIVES.get(part_name).params, *OPTIONS)
-        own = {k: v for k, v in _outside(takes, rest, in_brackets).items() if k == "gain" or find_param(k, takes)}
-        parts.append(parse_objective(part, **own))
+        part_params = {
+            k: v for k, v in _outside(takes, for_parts, in_brackets).items() if k == "gain" or find_param(k, takes)
+        }
+        parts.append(parse_objective(part, **part_params))
     canonical = {param.name: value for key, value in mixed.items() if (param := find_param(key, of_mixture))}
     return Mixture(parts[0], parts[1], threads=threads, **canonical)  # type: ignore[arg-type]
 
 
 def _as_part(part: Objective | str) -> Objective:
-    made = parse_objective(part) if isinstance(part, str) else part
-    if not isinstance(made, Objective):
-        raise ParameterError(f"a mixture consists of two single objectives, not of {made!r}")
-    return made
+    objective = parse_objective(part) if isinstance(part, str) else part
+    if not isinstance(objective, Objective):
+        raise ParameterError(f"a mixture consists of two single objectives, not of {objective!r}")
+    return objective
 
 
-def _outside(params: Sequence[Param], given: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str, Any]:
+def _outside(params: Sequence[Param], params_given: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str, Any]:
     """Return the given parameters that the text does not already set in brackets."""
     taken = {find_param(key, params) for key in inside} - {None}
-    return {k: v for k, v in given.items() if k not in inside and find_param(k, params) not in taken}
+    return {k: v for k, v in params_given.items() if k not in inside and find_param(k, params) not in taken}
 
 
 def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
@@ -225,14 +227,14 @@ def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
     if call is None:
         raise ParameterError(f"{text!r} is not an objective: write name, name(param=value) or mix(first, second)")
     positional: list[str] = []
-    named: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
     for piece in filter(None, (p.strip() for p in split_outside_brackets(call.group(2) or "", ","))):
         key, equals, value = piece.partition("=")
         if not equals or "(" in key:
             positional.append(piece)
         else:
-            named[key.strip()] = value.strip()
-    return call.group(1), positional, named
+            keywords[key.strip()] = value.strip()
+    return call.group(1), positional, keywords
 
 
 def _two(text: str, positional: list[str]) -> tuple[str, str]:
