@@ -19,11 +19,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_suffix(".txt")
 NAMELESS = frozenset(
-    "one own found given known made here rest place held wanted named shown told said some these those".split()
+    {"one", "own", "found", "given", "known", "made", "here", "rest", "place", "held"}
+    | {"wanted", "named", "shown", "told", "said", "some", "these", "those"}
 )
 BARE = frozenset(
-    "of over joined named shown capped limited owned prepared measured settled settle told tell wanted whole "
-    "made found given kept held known heeded".split()
+    {"of", "over", "joined", "named", "shown", "capped", "limited", "owned", "prepared", "measured"}
+    | {"settled", "settle", "told", "tell", "wanted", "whole", "made", "found", "given", "kept"}
+    | {"held", "known", "heeded"}
 )
 
 
@@ -67,7 +69,8 @@ def find_places(path: Path) -> Iterator[tuple[str, int, str]]:
                 if hidden or position:
                     yield "ternaries", conditional.lineno, "if ... else"
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.GeneratorExp):
-            if any(isinstance(target, ast.Tuple) for target in node.targets):
+            is_unpacked = any(isinstance(target, ast.Tuple) for target in node.targets)
+            if is_unpacked:
                 yield "unpacked", node.lineno, "= (... for ...)"
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             if node.name.strip("_") in BARE:
@@ -114,9 +117,9 @@ def main() -> int:
     for file, kind in risen:
         for place_kind, line, name in places[file]:
             if place_kind == kind:
-                print(f"{file}:{line}: {kind}: {name}")
+                sys.stdout.write(f"{file}:{line}: {kind}: {name}\n")
     if risen:
-        print(f"{len(risen)} counts are above .ci/plain.txt: write these places as CONTRIBUTING, Style, says")
+        sys.stdout.write(f"{len(risen)} counts are above .ci/plain.txt: see CONTRIBUTING, Style\n")
     return 1 if risen else 0
 
 
