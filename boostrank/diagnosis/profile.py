@@ -108,7 +108,7 @@ class Profile(Totals):
         first_rows, room = [self.cells], MOST_CELLS
         for file, block in opened.blocks(CHUNK_BYTES, threads):
             if self.n_rows == 0:
-                self.space = opened.space()
+                self.space = opened.schema(self) if opened.has_columns else None
             runs, names = self.count(file, block)
             self._note_faults(block)
             if block.n_rows:
@@ -128,7 +128,7 @@ class Profile(Totals):
             if progress is not None:
                 progress(opened.done, opened.total)
         self.cells = sparse.vstack(first_rows, format="csr")
-        self.space = opened.space()
+        self.space = opened.schema(self) if opened.has_columns else None
         if isinstance(opened, TableSource) and opened.text:
             self.text, self.text_words = opened.text, opened.text_words(self.n_rows)
 

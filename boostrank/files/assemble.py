@@ -290,8 +290,9 @@ class Assembler(Totals):
         if self._coarse:
             self.warn_or_refuse(coarse_words(self._coarse))
         # Queries with the locations of their rows, for messages.
-        base, names = source.features(self)
-        index_base, of_source = source.how(base)
+        space = source.schema(self)
+        names, index_base = space.feature_names, space.index_base
+        base = index_base or 0
         queries, order = self._queries()
         rows, lines = (np.concatenate(every).astype(np.int64) for every in zip(*self._places, strict=True))
         files = [(part.name, part.lines, part.rows) for part in self.parts]
@@ -326,13 +327,13 @@ class Assembler(Totals):
         if weights_file is not None:
             queries = side_files.weighted(weights_file, weights, queries)
         used = tuple(f for p in self.parts for f in (p.path or p.name, p.sizes_file, p.weights_file) if f is not None)
-        how = reading.for_provenance() | {"queries": "qid" if self.n_queries else "sizes"} | of_source
+        how = reading.for_provenance() | {"queries": "qid" if self.n_queries else "sizes"} | dict(space.columns)
         origin, labels = Provenance(used, index_base, how), reading.relabelled(labels)
-        data = RankingDataset(features, labels, queries, names, origin, document_names, order, source.categories())
+        data = RankingDataset(features, labels, queries, names, origin, document_names, order, space.categories)
         if source.place_of(base) is not None and reading.space is not None:
             data = data.only(reading.space.feature_names)
             data = data.with_features(reading.space.feature_names, whose="the model")
-        source.say("the training data")
+        source.warn_of_categories("the training data")
         return data if reading.gain is None else with_gain(data, reading.gain, others)
 
     def _features(self, base: int, columns: int, threads: int) -> Features:
@@ -542,7 +543,7 @@ def pieces_of_files(
         if not spec.is_table:
             _check_width(totals, base, like.n_features)
             totals.describe()
-    opened.say("the model")
+    opened.warn_of_categories("the model")
     for words in totals.warnings:
         warn_user(words)
 

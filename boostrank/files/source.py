@@ -23,7 +23,7 @@ from boostrank.core.errors import FileFormatError, ParameterError, did_you_mean
 from boostrank.core.files import path_of
 from boostrank.core.params import Registry
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.categories import Categories
+from boostrank.data.categories import Categories, Coding
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import NUMBERED, FeatureSpace, misfit
 from boostrank.data.roles import DEFAULTS
@@ -178,6 +178,7 @@ class Source:
         base: number of the first feature; None if it depends on the files.
         blanks: whether empty cells are missing values, so that missing values need no warning.
         has_qid: whether rows have query ids. If not, side files with group sizes define the queries.
+        has_columns: whether a header defines the features and their order, so that later files must have them.
     """
 
     unused: tuple[str, ...] = ()
@@ -185,7 +186,7 @@ class Source:
     header_lines = 0
     chunk_bytes = 16 << 20
     base: int | None = 0
-    blanks = False
+    blanks = has_columns = False
     has_qid: bool
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
@@ -199,6 +200,7 @@ class Source:
         self.reading, self._files = reading, files
         for one in files:
             refuse_unread(path_of(one))
+        self.codings: dict[int, Coding] = {}  # by position of the categorical feature
         self._text = self._done = 0  # bytes of the closed files
         self._open: list[File] = []
         self.warnings: list[str] = []
@@ -223,8 +225,8 @@ class Source:
         """Parse the chunk that `load` returns. Several threads call this method."""
         raise NotImplementedError
 
-    def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
-        """Return the number of the first feature and all feature names, from the `assemble.Totals` of all blocks."""
+    def schema(self, totals: Any) -> FeatureSpace:
+        """Return the features with all their names and categories, given the `assemble.Totals` of all blocks."""
         raise NotImplementedError
 
     def in_order(self, block: Block) -> None:
@@ -234,10 +236,12 @@ class Source:
         """Return a mapping from feature numbers to names, as set by options or files, or {} if there are none."""
         return {}
 
+    # ------------------------------------------------------------------------------------------------------------------
+
     def place_of(self, base: int) -> Int64Array | None:
         """Return the column of each feature in the training data, int64[d], or None to match features by position."""
         space, names = self.reading.space, self.numbered_names(base)
-        if space is None or not names or all(map(NUMBERED.fullmatch, space.feature_names)):
+        if self.has_columns or space is None or not names or all(map(NUMBERED.fullmatch, space.feature_names)):
             return None
         numbers = {name: number for number, name in names.items() if name not in space.ignored}
         missing = [name for name in space.feature_names if name not in numbers]
@@ -246,22 +250,10 @@ class Source:
             raise FileFormatError(misfit(missing, more), file=self.first.name)
         return np.array([numbers[name] for name in space.feature_names], np.int64) - base
 
-    def how(self, base: int) -> tuple[int | None, dict[str, Any]]:
-        """Return the number of the first feature and the column options, which are recorded with a model."""
-        return base, {}
-
-    def categories(self) -> dict[str, Categories]:
-        """Return the categories of each categorical feature, after the last block."""
-        return {}
-
-    def space(self) -> FeatureSpace | None:
-        """Return the features found so far, which later files must have, or None if files may differ."""
-        return None
-
-    def say(self, whose: str) -> None:
+    def warn_of_categories(self, whose: str) -> None:
         """Warn about categories that were read as missing values because the data `whose` lack them."""
-
-    # ------------------------------------------------------------------------------------------------------------------
+        for coding in self.codings.values():
+            coding.warn(whose)
 
     @property
     def done(self) -> int:

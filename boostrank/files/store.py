@@ -7,9 +7,9 @@ text only if it needs the features.
 
 A cache entry is one file: NumPy's npz with the arrays and a header (JSON with key and note), then a checksum. It may
 refer to one large file of another library, whose length and checksum are in the header and are verified first. Both
-files are written under new names and synced before the entry is renamed into place, so a killed run leaves the old or the new
-entry. If two runs write the same entry, the last one wins, and both are correct. An entry is ignored if it has another
-key, version, machine or user, or is truncated or damaged. Entries contain no code (no pickles).
+files are written under new names and synced before the entry is renamed into place, so a killed run leaves the old or
+the new entry. If two runs write the same entry, the last one wins, and both are correct. An entry is ignored if it
+has another key, version, machine or user, or is truncated or damaged. Entries contain no code (no pickles).
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from boostrank.core.queries import time_text
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array, first_true
 from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.feature_space import FeatureSpace
+from boostrank.data.frames import read_codes
 from boostrank.files import blocks as slots
 from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, UnreadableLine, zeroed
 from boostrank.files.columns import Columns, choose_columns
@@ -146,17 +147,8 @@ class Batch:
 
     def codes(self, place: int) -> tuple[Float64Array, list[Any]]:
         """Return each row's position in the list of these rows' categories (NaN is missing), and the list."""
-        array = self.sound(place)
-        if not arrow().types.is_dictionary(array.type):
-            array = array.dictionary_encode()
-        codes = np.asarray(array.indices.cast(arrow().float64()))
-        values = array.dictionary.to_pylist()
-        known = np.array([value is not None and value == value for value in values], bool)
-        if not known.all():  # dictionaries may contain null
-            places = np.append(np.where(known, np.cumsum(known) - 1.0, np.nan), np.nan)
-            codes = places[np.where(np.isnan(codes), -1, codes).astype(np.int64)]
-            values = [value for value, is_known in zip(values, known, strict=True) if is_known]
-        return codes, values
+        codes, values = read_codes(arrow().chunked_array([self.sound(place)]))
+        return np.where(codes < 0, np.nan, codes), values
 
     def words(self, place: int) -> Any:
         """Return a column as an Arrow text array."""
@@ -228,12 +220,11 @@ class TableSource(Source):
 
     unused: tuple[str, ...] = ("zero_based", "repeated", "max_feature", "n_features", "feature_names")
     chunk_bytes = 6 << 20
-    blanks = True
+    blanks = has_columns = True
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         arrow()  # raises if pyarrow is missing
         self.columns: Columns = None  # type: ignore[assignment]
-        self.codings: dict[int, Coding] = {}
         self.text: dict[str, int] = {}  # first line of each text feature, in lenient reading
         self.ordered: dict[str, int | None] = {}  # number of categories by ordered column, None if unknown
         self._lock = threading.Lock()
@@ -393,30 +384,14 @@ class TableSource(Source):
             faults.append(batch.fault(row, f"value {value:g} of column {batch.columns.header[place]!r} {words}"))
         return 0 if inf == "stop" else at[0].size
 
-    def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
-        return 0, self.columns.names
-
-    def how(self, base: int) -> tuple[int | None, dict[str, Any]]:
-        return None, self.columns.how
-
-    def categories(self) -> dict[str, Categories]:
-        if self.reading.known is not None:
-            return dict(self.reading.known)
-        return {self.columns.names[j]: self.codings[j].categories for j in sorted(self.codings)}
+    def schema(self, totals: Any) -> FeatureSpace:
+        names, categories = self.columns.names, self.reading.known
+        if categories is None:
+            categories = {names[j]: self.codings[j].categories for j in sorted(self.codings)}
+        return FeatureSpace(None, len(names), names, self.columns.how, categories)
 
     def numbered_names(self, base: int = 0) -> Mapping[int, str]:
         return dict(enumerate(self.columns.names))
-
-    def place_of(self, base: int) -> None:
-        """Return None: the header defines the columns and their order."""
-
-    def space(self) -> FeatureSpace:
-        names = self.columns.names
-        return FeatureSpace(None, len(names), names, self.columns.how, self.categories())
-
-    def say(self, whose: str) -> None:
-        for coding in self.codings.values():
-            coding.warn(whose)
 
 
 def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[str, str]:

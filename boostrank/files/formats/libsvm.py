@@ -430,7 +430,12 @@ class LibsvmSource(Source):
             given = {base + i: name for i, name in enumerate(given)}
         return given or self._names
 
-    def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
+    def schema(self, totals: Any) -> FeatureSpace:
+        base, names = self._features(totals)
+        return FeatureSpace(base, len(names), names)
+
+    def _features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
+        """Return the number of the first feature and all feature names."""
         base, columns = self._columns(totals)
         space, named = self.reading.space, self.numbered_names(base)
         if self._names and named != self._names:
