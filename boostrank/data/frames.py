@@ -47,20 +47,20 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
         raise DataError(f"{type(X).__name__} is not a table; pass its .{method}()")
     # Let narwhals read the libraries that it knows, and collect lazy tables.
     try:
-        found = nw.from_native(X, pass_through=True, allow_series=True)
+        frame = nw.from_native(X, pass_through=True, allow_series=True)
     except DuplicateError as error:
         raise DataError(f"feature names must be distinct: {' '.join(str(error).split())}") from None
-    if isinstance(found, nw.LazyFrame):
-        library = found.implementation.value
+    if isinstance(frame, nw.LazyFrame):
+        library = frame.implementation.value
         if library in _UNORDERED and not whole:
             words = f"a lazy {library} table has no fixed row order: labels, query ids and scores may not "
             words += f"match its rows; collect it once and use table = frame.{_UNORDERED[library]}()"
             warn_user(words)
-        return found.collect()
-    if isinstance(found, nw.Series):
+        return frame.collect()
+    if isinstance(frame, nw.Series):
         raise DataError("features must be a two-dimensional table, not a single column")
-    if isinstance(found, nw.DataFrame):
-        return found
+    if isinstance(frame, nw.DataFrame):
+        return frame
     # Other libraries need an Arrow stream.
     if not hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__arrow_c_array__"):
         return None
@@ -159,11 +159,14 @@ def read_table(
                 check_codes(target[:, i], name)
     if coarse:
         warn_user(coarse_words(coarse))
-    for one in codings:
-        if isinstance(one, Coding):
-            one.warn(whose)
-    found = {name: one.categories if isinstance(one, Coding) else one for name, one in zip(names, codings, strict=True)}
-    return out, {name: one for name, one in found.items() if one is not None}
+    for column_coding in codings:
+        if isinstance(column_coding, Coding):
+            column_coding.warn(whose)
+    categories = {
+        name: column_coding.categories if isinstance(column_coding, Coding) else column_coding
+        for name, column_coding in zip(names, codings, strict=True)
+    }
+    return out, {name: column_coding for name, column_coding in categories.items() if column_coding is not None}
 
 
 def read_like(table: Any, names: Sequence[str], known: Mapping[str, Categories]) -> Float32Array:
@@ -191,8 +194,8 @@ def _coding_of(
 ) -> Coding | Categories | None:
     """Return a `Coding` for a column with categories, `Categories` for one with codes, or None for one with numbers."""
     if known is not None:
-        one = known.get(name)
-        return one if one is None or one.values is None else Coding(name, one)
+        categories = known.get(name)
+        return categories if categories is None or categories.values is None else Coding(name, categories)
     series = _column(frame, name)
     if isinstance(series.dtype, _OF_CATEGORIES):
         native = series.to_native()
@@ -330,6 +333,6 @@ def _with_none(series: Any, values: Array) -> Array:
     """Return the values in a column, with None for missing objects."""
     if values.dtype.kind != "O":
         return values
-    found = values.copy()
-    found[series.is_null().to_numpy()] = None
-    return found
+    objects = values.copy()
+    objects[series.is_null().to_numpy()] = None
+    return objects

@@ -83,8 +83,8 @@ class Reading(ReadOptions):
     @cached_property
     def training_qids(self) -> frozenset[Any]:
         """The query ids of the training data; empty if group sizes define the queries."""
-        named = isinstance(self.like, RankingDataset) and self.like.provenance.options.get("queries") == "qid"
-        return frozenset(self.like.queries.qid.tolist() if named else ())  # type: ignore[union-attr]
+        has_ids = isinstance(self.like, RankingDataset) and self.like.provenance.options.get("queries") == "qid"
+        return frozenset(self.like.queries.qid.tolist() if has_ids else ())  # type: ignore[union-attr]
 
     @property
     def known(self) -> Mapping[str, Categories] | None:
@@ -148,8 +148,8 @@ class File:
     def _state(self) -> tuple[int, int] | None:
         if self.path is None:
             return None
-        found = os.stat(self.path if self._descriptor is None else self._descriptor)
-        return found.st_size, found.st_mtime_ns
+        info = os.stat(self.path if self._descriptor is None else self._descriptor)
+        return info.st_size, info.st_mtime_ns
 
     @property
     def changed(self) -> bool:
@@ -198,13 +198,13 @@ class Source:
                     "use --format if the file has another format"
                 )
         self.reading, self._files = reading, files
-        for one in files:
-            refuse_unread(path_of(one))
+        for source in files:
+            refuse_unread(path_of(source))
         self.codings: dict[int, Coding] = {}  # by position of the categorical feature
         self._text = self._done = 0  # bytes of the closed files
         self._open: list[File] = []
         self.warnings: list[str] = []
-        sizes = [size_of(one) for one in files]
+        sizes = [size_of(source) for source in files]
         self.total = None if None in sizes else sum(size for size in sizes if size is not None)
         try:
             self.first = self._next(0)
@@ -214,7 +214,7 @@ class Source:
 
     # A format defines these ------------------------------------------------------------------------------------------
 
-    def open_file(self, one: OneSource, max_bytes: int | None) -> Any:
+    def open_file(self, source: OneSource, max_bytes: int | None) -> Any:
         """Open a file as a `File`."""
         raise NotImplementedError
 
@@ -364,19 +364,19 @@ def _ahead(items: Iterator[T]) -> Iterator[T]:
 
 def expand(source: AnySource) -> list[OneSource]:
     """Return a list of files in which folders and patterns (`*`, `?`, `[...]`) are replaced by their files."""
-    found: list[OneSource] = []
-    for one in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
-        path = path_of(one)
-        found += [one] if path is None else matching(path)
-    if not found:
+    sources: list[OneSource] = []
+    for item in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
+        path = path_of(item)
+        sources += [item] if path is None else matching(path)
+    if not sources:
         raise ParameterError("no file is given; pass at least one")
     seen = set()
-    for path in (one for one in found if isinstance(one, str)):
+    for path in (item for item in sources if isinstance(item, str)):
         real = path if path == "-" else os.path.realpath(path)
         if real in seen:
             raise ParameterError(f"{'standard input' if path == '-' else path} is given twice in one data set")
         seen.add(real)
-    return found
+    return sources
 
 
 def matching(path: str) -> list[str]:
@@ -386,16 +386,16 @@ def matching(path: str) -> list[str]:
         return [path]
     # Spark, Hive and Delta write marker and log files next to the parts, named _NAME or .NAME.
     pattern = os.path.join(glob.escape(path), "[!_.]*") if is_folder else path
-    found = set(glob.glob(pattern, recursive=True))
-    beside = {one + suffix for one in found for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)}
-    files = sorted(found - beside)
+    paths = set(glob.glob(pattern, recursive=True))
+    beside = {file + suffix for file in paths for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)}
+    files = sorted(paths - beside)
     if not files:
         raise FileFormatError("the folder has no files" if is_folder else "no file matches", file=path)
     if is_folder and os.path.isdir(os.path.join(path, "_delta_log")):  # old parts stay in the folder
         raise FileFormatError(
             "the folder is a Delta table, which may contain outdated files; write the table as Parquet", file=path
         )
-    sets = {name for one in files if (name := os.path.basename(one).partition(".")[0].lower()) in _SETS}
+    sets = {name for file in files if (name := os.path.basename(file).partition(".")[0].lower()) in _SETS}
     if is_folder and len(sets) > 1:
         raise FileFormatError(
             f"the folder contains {' and '.join(sorted(sets))}, which are not one data set; pass one of the files",
@@ -454,13 +454,13 @@ def format_of(source: Any, format: str = "auto") -> Format:
     """Return the format of files, folders, patterns or file objects from the file extension or else the content."""
     if format != "auto":
         return FORMATS.get(format)
-    found = {}
-    for one in expand(source):
-        spec = format_by_name(path_of(one) or "") or _by_content(one)
-        found[spec.name] = spec
-    if len(found) > 1:
-        raise ParameterError(f"the files have several formats ({', '.join(sorted(found))}); pass --format")
-    return next(iter(found.values()))
+    specs = {}
+    for file in expand(source):
+        spec = format_by_name(path_of(file) or "") or _by_content(file)
+        specs[spec.name] = spec
+    if len(specs) > 1:
+        raise ParameterError(f"the files have several formats ({', '.join(sorted(specs))}); pass --format")
+    return next(iter(specs.values()))
 
 
 def format_by_name(path: str) -> Format | None:
@@ -475,15 +475,15 @@ def format_by_magic(head: bytes) -> Format | None:
     return next((spec for spec in FORMATS if head.startswith(spec.begins)), None)
 
 
-def _by_content(one: Any) -> Format:
+def _by_content(source: Any) -> Format:
     """Return the format of a regular file from its content. The default is libsvm, also for pipes."""
     libsvm = FORMATS.get("libsvm")
-    if not os.path.isfile(path_of(one) or ""):
+    if not os.path.isfile(path_of(source) or ""):
         return libsvm
-    with suppress(OSError), open(one, "rb") as file:
-        if (found := format_by_magic(file.read(8))) is not None:
-            return found
-    head = libsvm.source.head_of(one)  # type: ignore[attr-defined]
+    with suppress(OSError), open(source, "rb") as file:
+        if (by_magic := format_by_magic(file.read(8))) is not None:
+            return by_magic
+    head = libsvm.source.head_of(source)  # type: ignore[attr-defined]
     return next((spec for spec in FORMATS if spec.looks_so(head)), libsvm)
 
 

@@ -98,11 +98,11 @@ class RowStore:
         """Write the features of the next block, and remove them from the block."""
         if block.dense is not None:
             parts: list[Array] = [block.dense]
-            place = _Place(self._size, block.n_rows, block.dense.shape[1], 0)
+            position = _Place(self._size, block.n_rows, block.dense.shape[1], 0)
         else:
             assert block.sparse is not None
             parts = list(block.sparse)
-            place = _Place(self._size, block.n_rows, -1, parts[1].size)
+            position = _Place(self._size, block.n_rows, -1, parts[1].size)
         try:
             for part in parts:
                 data = np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
@@ -116,8 +116,8 @@ class RowStore:
                 "so far); they take 4 bytes per value until training ends; use a larger disk (--cache, or TMPDIR "
                 "without a cache)"
             ) from error
-        self._places.append(place)
-        self._starts.append(self._starts[-1] + place.rows)
+        self._places.append(position)
+        self._starts.append(self._starts[-1] + position.rows)
         block.dense = block.sparse = None
 
     def features(self, shape: tuple[int, int], base: int, *, is_sparse: bool) -> StoredFeatures:
@@ -131,15 +131,15 @@ class RowStore:
 
     def read(self, i: int, first: int, stop: int) -> Block:
         """Return rows `first` to `stop` of block i."""
-        place, rows = self._places[i], stop - first
+        position, rows = self._places[i], stop - first
         block = Block(np.zeros(rows), np.zeros(0, np.int64))
-        if place.width >= 0:
-            block.dense = self._array(place.offset + 4 * first * place.width, (rows, place.width), np.float32)
+        if position.width >= 0:
+            block.dense = self._array(position.offset + 4 * first * position.width, (rows, position.width), np.float32)
             return block
-        ends = self._array(place.offset, place.rows, np.int64)
+        ends = self._array(position.offset, position.rows, np.int64)
         begin, end = int(ends[first - 1]) if first else 0, int(ends[stop - 1])
-        ids = place.offset + 8 * place.rows
-        values = self._array(ids + 4 * (place.cells + begin), end - begin, np.float32)
+        ids = position.offset + 8 * position.rows
+        values = self._array(ids + 4 * (position.cells + begin), end - begin, np.float32)
         block.sparse = ends[first:stop] - begin, self._array(ids + 4 * begin, end - begin, np.int32), values
         return block
 
@@ -428,8 +428,8 @@ def stream_files(
         return _read(files, None, external_memory, reading)
     changed = checked.changed | {"format": spec.name, "keep_names": None}
     if spec.is_table:
-        known = None if checked.known is None else to_record(checked.known)
-        changed |= {"labelled": labelled, "columns": checked.roles, "known": known}
+        categories = None if checked.known is None else to_record(checked.known)
+        changed |= {"labelled": labelled, "columns": checked.roles, "known": categories}
     folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
     let_clock_pass(paths)
     of_files = {"files": _states(paths), "reader": reader_version(), "options": changed, "like": _like(checked)}
@@ -461,7 +461,7 @@ def _states(paths: Sequence[str]) -> list[Any]:
     states = []
     for path in paths:
         sides = [find_sidecar(path, suffixes) for suffixes in (GROUP_SUFFIXES, (WEIGHT_SUFFIX,))]
-        states.append([path, file_state(path), *([one, file_state(one)] if one else None for one in sides)])
+        states.append([path, file_state(path), *([side, file_state(side)] if side else None for side in sides)])
     return states
 
 
