@@ -43,9 +43,10 @@ import csv
 
 import numpy as np
 
+from boostrank.data.feature_space import FeatureSpace
 from boostrank.files.blocks import Block
-from boostrank.files.source import Format, Source
 from boostrank.files.chunks import open_text
+from boostrank.files.source import Format, Source
 
 
 class ToySource(Source):
@@ -67,14 +68,11 @@ class ToySource(Source):
         features, lines = cells[:, 2:].astype(np.float32), np.arange(1, len(rows) + 1)
         return Block.of(cells[:, 0], features, cells[:, 1].astype(np.int64), lines)
 
-    def features(self, totals):
-        return 0, self.names
+    def schema(self, totals):
+        return FeatureSpace(None, len(self.names), self.names)
 
     def numbered_names(self, base=0):
         return dict(enumerate(self.names))
-
-    def how(self, base):
-        return None, {}
 
 
 SPEC = Format("toy", ToySource, endings=(".toy",), aliases=("comma",), is_table=True)

@@ -173,13 +173,17 @@ def without_mask(values: Any, what: str) -> Any:
     return values.data if np.ma.isMaskedArray(values) else values
 
 
-def owned(found: Any, given: Any) -> Any:
+def owned(converted: Any, original: Any) -> Any:
     """Return converted data that do not share memory with the input."""
-    if isinstance(found, np.ndarray):  # lists share no memory
-        shared = not isinstance(given, list | tuple) and np.may_share_memory(found, np.asarray(given))
-        return found.copy() if shared else found
-    shared = sparse.issparse(given) and given.format == "csr" and np.may_share_memory(found.indices, given.indices)
-    return found.copy() if shared else found
+    if isinstance(converted, np.ndarray):  # lists share no memory
+        shared = not isinstance(original, list | tuple) and np.may_share_memory(converted, np.asarray(original))
+        return converted.copy() if shared else converted
+    shared = (
+        sparse.issparse(original)
+        and original.format == "csr"
+        and np.may_share_memory(converted.indices, original.indices)
+    )
+    return converted.copy() if shared else converted
 
 
 def _as_float32(values: Array) -> Float32Array:
@@ -208,23 +212,27 @@ def read_rows(
                 f"features have {features.shape[1]:,} columns, more than the limit of "
                 f"{_MOST_COLUMNS:,}; drop empty columns, or hash the names into fewer columns"
             )
-        found = _as_names(names) if names is not None else default_feature_names(features.shape[1])
-        categories = {name: Categories() for name in named_columns(categorical_feature, found)}
-        for name in categories if len(found) == features.shape[1] else ():
-            column = features[:, found.index(name)]
+        feature_names = _as_names(names) if names is not None else default_feature_names(features.shape[1])
+        categories = {name: Categories() for name in named_columns(categorical_feature, feature_names)}
+        for name in categories if len(feature_names) == features.shape[1] else ():
+            column = features[:, feature_names.index(name)]
             check_codes(column.data if sparse.issparse(column) else column, name)
-        return features, found, categories
+        return features, feature_names, categories
     if names is not None:
-        given = _as_names(names)
-        if len(set(given)) < len(given) or len(given) != len(table.columns):
-            raise DataError(f"{len(table.columns)} features need as many distinct feature names, but got {len(given)}")
-        table = table.rename(dict(zip(table.columns, given, strict=True)))
+        column_names = _as_names(names)
+        if len(set(column_names)) < len(column_names) or len(column_names) != len(table.columns):
+            raise DataError(
+                f"{len(table.columns)} features need as many distinct feature names, but got {len(column_names)}"
+            )
+        table = table.rename(dict(zip(table.columns, column_names, strict=True)))
     else:
         categorical_feature = named_columns(categorical_feature, names_of(table))  # positions count all columns
         table = without_index(table, categorical_feature)
-    found = names_of(table)
-    features, categories = read_table(table, found, categorical=named_columns(categorical_feature, found))
-    return features, found, categories
+    feature_names = names_of(table)
+    features, categories = read_table(
+        table, feature_names, categorical=named_columns(categorical_feature, feature_names)
+    )
+    return features, feature_names, categories
 
 
 def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
@@ -283,25 +291,27 @@ def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights
 def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None = None) -> Data:
     """Return a data set whose labels are the values of an expression, which the provenance records."""
     expression, columns = GainExpression.parse(gain), dict(others or {})
-    held = gain_of(data)
-    if held is not None:
-        if held == expression.text:
+    gain_so_far = gain_of(data)
+    if gain_so_far is not None:
+        if gain_so_far == expression.text:
             return data
-        raise DataError(f"the labels already are the gain {held!r}; read the data without a gain or with {gain!r}")
+        raise DataError(
+            f"the labels already are the gain {gain_so_far!r}; read the data without a gain or with {gain!r}"
+        )
     features = feature_places(data, expression, columns)
     gains = np.empty(data.n_documents)
     for first in range(0, data.n_documents, _ROWS_AT_A_TIME):
         rows = slice(first, min(first + _ROWS_AT_A_TIME, data.n_documents))
-        given = {LABEL: data.labels[rows]} | {name: column[rows] for name, column in columns.items()}
+        values = {LABEL: data.labels[rows]} | {name: column[rows] for name, column in columns.items()}
         if features:
-            wanted = data.features[rows][:, list(features.values())]
-            dense = wanted.toarray() if sparse.issparse(wanted) else np.asarray(wanted)
-            given |= {name: dense[:, i].astype(np.float64) for i, name in enumerate(features)}
-        gains[rows] = expression.evaluate(given)
+            part = data.features[rows][:, list(features.values())]
+            dense = part.toarray() if sparse.issparse(part) else np.asarray(part)
+            values |= {name: dense[:, i].astype(np.float64) for i, name in enumerate(features)}
+        gains[rows] = expression.evaluate(values)
         bad = first_true(~(np.isfinite(gains[rows]) & (gains[rows] >= 0.0)))
         if bad is not None:
             row = first + bad
-            _refuse(data, row, expression, float(gains[row]), {n: float(c[bad]) for n, c in given.items()})
+            _refuse(data, row, expression, float(gains[row]), {n: float(c[bad]) for n, c in values.items()})
     options = {**data.provenance.options, "gain": expression.text}
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 
@@ -313,7 +323,7 @@ def gain_of(data: Data) -> str | None:
 
 def feature_places(data: Data, expression: GainExpression, others: Collection[str] = ()) -> dict[str, int]:
     """Return the column number of each feature in an expression. `f12` also means feature number 12 in libsvm text."""
-    found, names = {}, {name: i for i, name in enumerate(data.feature_names)}
+    columns, names = {}, {name: i for i, name in enumerate(data.feature_names)}
     base = data.provenance.index_base
     for name in expression.columns:
         if name == LABEL or name in others:
@@ -324,13 +334,13 @@ def feature_places(data: Data, expression: GainExpression, others: Collection[st
             raise DataError(unknown_column(name, expression, [*names, *others]))
         if data.feature_names[at] in data.categories:
             raise DataError(f"gain {expression.text!r}: {name!r} is categorical, so its codes are not quantities")
-        found[name] = at
-    return found
+        columns[name] = at
+    return columns
 
 
-def unknown_column(name: str, expression: GainExpression, known: Collection[str]) -> str:
+def unknown_column(name: str, expression: GainExpression, column_names: Collection[str]) -> str:
     """Return the message about an unknown name in an expression."""
-    words = [LABEL, *known, *(("exponential", "linear") if expression.text == name else ())]
+    words = [LABEL, *column_names, *(("exponential", "linear") if expression.text == name else ())]
     listed = did_you_mean(name, words, list_all=len(words) < 13)
     return (
         f"gain {expression.text!r}: there is no column {name!r}.{listed} Columns that are not features (--drop) are "
@@ -338,16 +348,16 @@ def unknown_column(name: str, expression: GainExpression, known: Collection[str]
     )
 
 
-def _refuse(data: Data, row: int, expression: GainExpression, value: float, given: Mapping[str, float]) -> None:
+def _refuse(data: Data, row: int, expression: GainExpression, value: float, values: Mapping[str, float]) -> None:
     """Raise an error for a row with an invalid gain."""
-    shown = ", ".join(f"{name}={given[name]:g}" for name in expression.columns)
-    missing = next((name for name in expression.columns if np.isnan(given[name])), None)
+    listed = ", ".join(f"{name}={values[name]:g}" for name in expression.columns)
+    missing = next((name for name in expression.columns if np.isnan(values[name])), None)
     mend = "gains must be finite and at least 0"
     if missing is not None:
         mend += f"; where(isnan({missing}), 0, {missing}) replaces missing values"
     elif value < 0.0:
         mend += "; limit them with max(..., 0) or clip"
-    raise data.queries.row_error(row, f"gain {expression.text!r} is {value:g} ({shown}): {mend}")
+    raise data.queries.row_error(row, f"gain {expression.text!r} is {value:g} ({listed}): {mend}")
 
 
 def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categories]) -> FeatureSpace:
@@ -358,16 +368,16 @@ def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categor
     start, first = next(iter(spaces.items()))
     bases = {space.index_base for space in spaces.values() if space.index_base is not None}
     if not bases:
-        found: dict[str, Categories] = {}
+        categories: dict[str, Categories] = {}
         for file, space in spaces.items():
             if space.feature_names != first.feature_names:
                 name = next(iter(set(space.feature_names) ^ set(first.feature_names)), "their order")
                 raise DataError(f"the features of {start} and {file} differ: {name}")
-            for name, one in space.categories.items():
-                before = found.setdefault(name, one)
-                if before.values is not None and one.values is not None:
-                    found[name] = replace(before, values=tuple(dict.fromkeys([*before.values, *one.values])))
-        return replace(first, categories={**found, **known})
+            for name, in_file in space.categories.items():
+                before = categories.setdefault(name, in_file)
+                if before.values is not None and in_file.values is not None:
+                    categories[name] = replace(before, values=tuple(dict.fromkeys([*before.values, *in_file.values])))
+        return replace(first, categories={**categories, **known})
     base, widths = min(bases), {}
     for file, space in spaces.items():
         names = tuple(space.feature_names)

@@ -44,33 +44,33 @@ def to_record(categories: Mapping[str, Categories]) -> dict[str, Any]:
     return jsonable(msgspec.to_builtins(dict(categories)))
 
 
-def named_columns(given: Any, names: Sequence[str]) -> list[str]:
+def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
     """Return the column names that `categorical_feature` selects by names, by positions, or by text as in LightGBM.
 
     LightGBM accepts text such as "0,2" and "name:a,b". "auto", None and "" mean no columns.
     """
-    if given is None or (isinstance(given, str) and given in ("auto", "")):
+    if columns is None or (isinstance(columns, str) and columns in ("auto", "")):
         return []
-    if isinstance(given, str):
-        by_name = given.startswith("name:")
-        words = [word.strip() for word in given.removeprefix("name:").split(",") if word.strip()]
-        given = [int(word) if not by_name and word.isdigit() else word for word in words]
-    elif isinstance(given, int | np.integer):
-        given = [given]
-    elif not isinstance(given, Iterable):
-        raise DataError(f"categorical_feature={given!r} must be a list of column names or positions")
-    found = []
-    for one in given:
-        if isinstance(one, int | np.integer) and not isinstance(one, bool):
-            if not 0 <= one < len(names):
-                raise DataError(f"categorical_feature: there is no column {one}; the last one is {len(names) - 1}")
-            found.append(names[int(one)])
-        elif str(one) in names:
-            found.append(str(one))
+    if isinstance(columns, str):
+        by_name = columns.startswith("name:")
+        words = [word.strip() for word in columns.removeprefix("name:").split(",") if word.strip()]
+        columns = [int(word) if not by_name and word.isdigit() else word for word in words]
+    elif isinstance(columns, int | np.integer):
+        columns = [columns]
+    elif not isinstance(columns, Iterable):
+        raise DataError(f"categorical_feature={columns!r} must be a list of column names or positions")
+    selected = []
+    for column in columns:
+        if isinstance(column, int | np.integer) and not isinstance(column, bool):
+            if not 0 <= column < len(names):
+                raise DataError(f"categorical_feature: there is no column {column}; the last one is {len(names) - 1}")
+            selected.append(names[int(column)])
+        elif str(column) in names:
+            selected.append(str(column))
         else:
-            hint = did_you_mean(str(one), names, list_all=False)
-            raise DataError(f"categorical_feature: there is no feature {one!r}.{hint}")
-    return list(dict.fromkeys(found))
+            hint = did_you_mean(str(column), names, list_all=False)
+            raise DataError(f"categorical_feature: there is no feature {column!r}.{hint}")
+    return list(dict.fromkeys(selected))
 
 
 def check_codes(values: Float32Array | Float64Array, name: str) -> None:
@@ -110,8 +110,8 @@ class Coding:
     def codes(self, local: Int64Array, values: Sequence[Any]) -> Float32Array:
         """Return codes, float32[n], for positions in `values`, where -1 is missing. Unknown categories become NaN."""
         counts = np.bincount(local[local >= 0], minlength=len(values))
-        known = np.full(len(values) + 1, np.nan, np.float32)  # the last entry is for -1
-        for i, value in enumerate(one.item() if isinstance(one, np.generic) else one for one in values):
+        code_of_value = np.full(len(values) + 1, np.nan, np.float32)  # the last entry is for -1
+        for i, value in enumerate(item.item() if isinstance(item, np.generic) else item for item in values):
             kind = _kind_of(value)
             if kind is None:
                 raise DataError(
@@ -129,12 +129,12 @@ class Coding:
                 self._kind = kind
                 code = self._codes[value] = len(self._codes)
             if code is not None:
-                known[i] = code
+                code_of_value[i] = code
             elif counts[i]:
                 self._unseen[value] = self._unseen.get(value, 0) + int(counts[i])
         if len(self._codes) > _LARGEST_CODE:
             raise DataError(f"column {self.name!r} has more than {_LARGEST_CODE:,} categories; drop the column")
-        return known[local]
+        return code_of_value[local]
 
     def warn(self, whose: str) -> None:
         """Warn about unknown categories: how many there are, how many values have them, and the most frequent one."""
@@ -157,12 +157,12 @@ def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, C
         values, column = categories[name].values, features[:, i]
         wrong = column[_no_code(column, np.inf if values is None else len(values))]
         if wrong.size:
-            known = f"codes of {whose}, which are integers from 0"
+            codes = f"codes of {whose}, which are integers from 0"
             if values is not None:
-                known = f"codes of the {len(values)} categories of {whose} ({_examples(values)}); pass names in a table"
+                codes = f"codes of the {len(values)} categories of {whose} ({_examples(values)}); pass names in a table"
             more, are = (", ...", "are") if wrong.size > 1 else ("", "is")
             warn_user(
-                f"column {name!r} has {count_of(wrong.size, 'value')} ({wrong[0]:g}{more}) that {are} not {known}"
+                f"column {name!r} has {count_of(wrong.size, 'value')} ({wrong[0]:g}{more}) that {are} not {codes}"
             )
 
 
@@ -206,9 +206,11 @@ def is_coarse(values: Array) -> bool:
     """Return whether all values are integers or missing, and some of them are rounded in float32."""
     if values.dtype == np.float32 or not np.nanmax(np.abs(values), initial=0.0) > EXACT:
         return False
-    known = values[np.isfinite(values)]
+    finite = values[np.isfinite(values)]
     with np.errstate(over="ignore"):
-        return bool(np.any(known != known.astype(np.float32).astype(np.float64)) and np.all(known == np.floor(known)))
+        return bool(
+            np.any(finite != finite.astype(np.float32).astype(np.float64)) and np.all(finite == np.floor(finite))
+        )
 
 
 def coarse_words(names: Iterable[str]) -> str:

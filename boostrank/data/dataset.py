@@ -192,8 +192,8 @@ class RankingDataset:
         if queries.n_documents != n:
             raise DataError(f"there are {queries.n_documents} rows in the groups but {n} rows of features")
 
-        def in_order(given: npt.ArrayLike, what: str) -> Float64Array:
-            values = owned(as_numbers(without_mask(given, f"entry in {what}"), what), given)
+        def in_order(column: npt.ArrayLike, what: str) -> Float64Array:
+            values = owned(as_numbers(without_mask(column, f"entry in {what}"), what), column)
             return values if rows is None or values.size != rows.size else values[rows]
 
         if weight is not None:
@@ -247,9 +247,9 @@ class RankingDataset:
         space = like.feature_space if isinstance(like, RankingDataset) else like
         # Columns that are named as features are no index of a pandas frame.
         listed = categorical_feature if isinstance(categorical_feature, list | tuple) else ()
-        known = [name for name in listed if isinstance(name, str)] if space is None else space.feature_names
+        feature_names = [name for name in listed if isinstance(name, str)] if space is None else space.feature_names
         dropped = [drop] if isinstance(drop, str) else drop
-        X, y, ids, weights, names = read_frame(table, label, qid, weight, dropped, id, known)
+        X, y, ids, weights, names = read_frame(table, label, qid, weight, dropped, id, feature_names)
         features = {
             "X": X,
             "categorical_feature": categorical_feature,
@@ -264,8 +264,8 @@ class RankingDataset:
             data = replace(data, document_names=data.in_row_order(names))
         if gain is None:
             return data
-        named = [one for one in GainExpression.parse(gain).columns if one not in (LABEL, *data.feature_names)]
-        others = {name: data.in_row_order(column) for name, column in read_columns(table, named).items()}
+        more = [one for one in GainExpression.parse(gain).columns if one not in (LABEL, *data.feature_names)]
+        others = {name: data.in_row_order(column) for name, column in read_columns(table, more).items()}
         gained: RankingDataset = with_gain(data, gain, others)
         return gained
 
@@ -297,7 +297,7 @@ class RankingDataset:
     @property
     def categorical(self) -> tuple[int, ...]:
         """Columns that trees split by sets of categories: the unordered categorical features, ascending."""
-        unordered = {name for name, one in self.categories.items() if not one.ordered}
+        unordered = {name for name, categories in self.categories.items() if not categories.ordered}
         return tuple(i for i, name in enumerate(self.feature_names) if name in unordered)
 
     @property
@@ -327,17 +327,17 @@ class RankingDataset:
         Raises:
             DataError: the features or their number differ, or a numeric column contains categories.
         """
-        found = self._in_order(names, whose)
+        dataset = self._in_order(names, whose)
         if categories is None:
-            return found
-        own = zip(found.feature_names, names, strict=True)  # names may be numbers
-        return found._coded({here: categories[name] for here, name in own if name in categories}, whose)
+            return dataset
+        pairs = zip(dataset.feature_names, names, strict=True)  # names may be numbers
+        return dataset._coded({column: categories[name] for column, name in pairs if name in categories}, whose)
 
     def only(self, names: Sequence[str]) -> RankingDataset:
         """Return the same rows with only these features, or the data set itself if a name does not exist."""
         if len(names) >= self.n_features or not set(names) <= set(self.feature_names):
             return self
-        return self._columns(names, {name: one for name, one in self.categories.items() if name in names})
+        return self._columns(names, {name: categories for name, categories in self.categories.items() if name in names})
 
     def like(self, train_set: RankingDataset) -> RankingDataset:
         """Return the same rows with the features of a training set, in the same order and with the same codes.
@@ -352,8 +352,8 @@ class RankingDataset:
             return self
         if len(names) != self.n_features:
             raise DataError(f"the data has {self.n_features} features, but {whose} has {len(names)}")
-        known = set(self.feature_names)
-        missing = [name for name in names if name not in known]
+        present = set(self.feature_names)
+        missing = [name for name in names if name not in present]
         if not missing:
             return self._columns(names, self.categories)
         if all(map(NUMBERED.fullmatch, names)) or all(map(NUMBERED.fullmatch, self.feature_names)):
@@ -372,8 +372,10 @@ class RankingDataset:
     def _coded(self, categories: Mapping[str, Categories], whose: str) -> RankingDataset:
         """Return the same rows, coded according to these categories."""
         if isinstance(self.features, np.ndarray):
-            named = {name for name, one in self.categories.items() if one.values is not None}
-            codes = {name: one for name, one in categories.items() if name not in named}
+            named = {
+                name for name, column_categories in self.categories.items() if column_categories.values is not None
+            }
+            codes = {name: column_categories for name, column_categories in categories.items() if name not in named}
             say_no_codes(self.features, self.feature_names, codes, whose)
         codings = {}
         for i, name in enumerate(self.feature_names):
@@ -406,8 +408,8 @@ class RankingDataset:
             ParameterError: the expression is invalid.
             DataError: a column does not exist, or the value in a row is negative or not finite.
         """
-        found: RankingDataset = with_gain(self, gain)
-        return found
+        dataset: RankingDataset = with_gain(self, gain)
+        return dataset
 
     @property
     def gain(self) -> str | None:
@@ -447,7 +449,7 @@ class RankingDataset:
         queries = QueryIndex(ptr, names, weights, k, of_documents, words=_both(first.words, second.words, counts, ""))
         same_kind = self.is_sparse or not other.is_sparse  # the result is as sparse as this data set
         features = joined_rows([self.features, other.features if same_kind else other.features.toarray()])
-        some = self.candidates is not None or other.candidates is not None
+        is_partial = self.candidates is not None or other.candidates is not None
         return replace(
             self,
             features=features,
@@ -456,7 +458,7 @@ class RankingDataset:
             provenance=replace(self.provenance, files=(*self.provenance.files, *other.provenance.files)),
             document_names=_both(self.document_names, other.document_names, rows, ""),
             input_rows=None,
-            candidates=Candidates.of(self).joined(Candidates.of(other)) if some else None,
+            candidates=Candidates.of(self).joined(Candidates.of(other)) if is_partial else None,
         )
 
     def sample(self, documents: int, seed: int) -> RankingDataset:
@@ -481,7 +483,7 @@ class RankingDataset:
 
     def of_rows(self, index: QueryIndex, rows: Int64Array, features: Any = None) -> RankingDataset:
         """Return a selection of rows with the queries `index`, and with `features` if these were already taken."""
-        one = self.candidates
+        candidates = self.candidates
         return replace(
             self,
             features=self.features[rows] if features is None else features,
@@ -489,7 +491,7 @@ class RankingDataset:
             queries=index,
             document_names=None if self.document_names is None else self.document_names[rows],
             input_rows=None,
-            candidates=one if one is None else replace(one, rows=one.rows[rows]),
+            candidates=candidates if candidates is None else replace(candidates, rows=candidates.rows[rows]),
         )
 
     def in_row_order(self, values: Array) -> Array:
@@ -521,13 +523,15 @@ def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) ->
     if first is None and second is None:
         return None
     kind = (second if first is None else first).dtype
-    parts = (np.full(n, fill, kind) if one is None else one for one, n in zip((first, second), sizes, strict=True))
+    parts = (
+        np.full(n, fill, kind) if array is None else array for array, n in zip((first, second), sizes, strict=True)
+    )
     return np.concatenate(list(parts))
 
 
 def is_lightgbms(data: Any) -> bool:
     """Return whether an object is a `lgb.Dataset`, without importing LightGBM."""
-    return any(f"{one.__module__}.{one.__name__}" == "lightgbm.basic.Dataset" for one in type(data).__mro__)
+    return any(f"{base.__module__}.{base.__name__}" == "lightgbm.basic.Dataset" for base in type(data).__mro__)
 
 
 def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None) -> RankingDataset:
@@ -573,8 +577,8 @@ def takes_dataset(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def converted(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = signature.bind(*args, **kwargs)
-        given.arguments["data"] = as_dataset(given.arguments["data"])
-        return function(*given.args, **given.kwargs)
+        bound = signature.bind(*args, **kwargs)
+        bound.arguments["data"] = as_dataset(bound.arguments["data"])
+        return function(*bound.args, **bound.kwargs)
 
     return converted

@@ -38,12 +38,12 @@ class FeatureSpace:
 
 def misfit(missing: Sequence[str], more: Sequence[str], mend: str = "") -> str:
     """Return the message about missing and additional columns."""
-    found = []
+    faults = []
     if missing:
-        found.append(f"lacks {quoted(missing)}, which the model or its training data has{unnamed(missing)}")
+        faults.append(f"lacks {quoted(missing)}, which the model or its training data has{unnamed(missing)}")
     if more:
-        found.append(f"has {quoted(more)}, which the model or its training data lacks{mend}")
-    return "; ".join(found)
+        faults.append(f"has {quoted(more)}, which the model or its training data lacks{mend}")
+    return "; ".join(faults)
 
 
 def unnamed(missing: Sequence[str]) -> str:
@@ -54,5 +54,5 @@ def unnamed(missing: Sequence[str]) -> str:
 
 def quoted(names: Sequence[str], most: int = 5) -> str:
     """Return the first few names, quoted and joined."""
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    listed = ", ".join(repr(name) for name in names[:most])
+    return listed + (f" and {len(names) - most:,} more" if len(names) > most else "")

@@ -6,6 +6,7 @@ narwhals has no dependencies, and LightGBM requires it. Unlike the Arrow C inter
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -46,20 +47,20 @@ def as_frame(X: Any, *, whole: bool = False) -> Any:
         raise DataError(f"{type(X).__name__} is not a table; pass its .{method}()")
     # Let narwhals read the libraries that it knows, and collect lazy tables.
     try:
-        found = nw.from_native(X, pass_through=True, allow_series=True)
+        frame = nw.from_native(X, pass_through=True, allow_series=True)
     except DuplicateError as error:
         raise DataError(f"feature names must be distinct: {' '.join(str(error).split())}") from None
-    if isinstance(found, nw.LazyFrame):
-        library = found.implementation.value
+    if isinstance(frame, nw.LazyFrame):
+        library = frame.implementation.value
         if library in _UNORDERED and not whole:
             words = f"a lazy {library} table has no fixed row order: labels, query ids and scores may not "
             words += f"match its rows; collect it once and use table = frame.{_UNORDERED[library]}()"
             warn_user(words)
-        return found.collect()
-    if isinstance(found, nw.Series):
+        return frame.collect()
+    if isinstance(frame, nw.Series):
         raise DataError("features must be a two-dimensional table, not a single column")
-    if isinstance(found, nw.DataFrame):
-        return found
+    if isinstance(frame, nw.DataFrame):
+        return frame
     # Other libraries need an Arrow stream.
     if not hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__arrow_c_array__"):
         return None
@@ -143,7 +144,7 @@ def read_table(
                 target[:, i] = np.nan
                 continue
             if isinstance(coding, Coding):
-                target[:, i] = coding.codes(*_local_codes(series, kind))
+                target[:, i] = coding.codes(*read_codes(series))
                 continue
             if isinstance(kind, (nw.String, *_OF_CATEGORIES)):
                 what = "categories" if isinstance(kind, _OF_CATEGORIES) else "text"
@@ -158,11 +159,14 @@ def read_table(
                 check_codes(target[:, i], name)
     if coarse:
         warn_user(coarse_words(coarse))
-    for one in codings:
-        if isinstance(one, Coding):
-            one.warn(whose)
-    found = {name: one.categories if isinstance(one, Coding) else one for name, one in zip(names, codings, strict=True)}
-    return out, {name: one for name, one in found.items() if one is not None}
+    for column_coding in codings:
+        if isinstance(column_coding, Coding):
+            column_coding.warn(whose)
+    categories = {
+        name: column_coding.categories if isinstance(column_coding, Coding) else column_coding
+        for name, column_coding in zip(names, codings, strict=True)
+    }
+    return out, {name: column_coding for name, column_coding in categories.items() if column_coding is not None}
 
 
 def read_like(table: Any, names: Sequence[str], known: Mapping[str, Categories]) -> Float32Array:
@@ -190,8 +194,8 @@ def _coding_of(
 ) -> Coding | Categories | None:
     """Return a `Coding` for a column with categories, `Categories` for one with codes, or None for one with numbers."""
     if known is not None:
-        one = known.get(name)
-        return one if one is None or one.values is None else Coding(name, one)
+        categories = known.get(name)
+        return categories if categories is None or categories.values is None else Coding(name, categories)
     series = _column(frame, name)
     if isinstance(series.dtype, _OF_CATEGORIES):
         native = series.to_native()
@@ -251,26 +255,43 @@ def _not_a_number(name: str, what: str, coding: Categories | None, whose: str | 
     return f"{begin}, but {whose} has numbers there"
 
 
-def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
-    """Return positions in a category list, int64[n], -1 if missing, and this list, as declared or by appearance."""
-    has_order = isinstance(kind, nw.Enum) or (
-        isinstance(kind, nw.Categorical) and not series.implementation.is_polars()
-    )
-    try:
-        declared = series.cat.get_categories().to_list() if has_order else []
-    except AttributeError:  # pandas does not list the categories of an Arrow dictionary
-        declared = []
-    seen = {value: i for i, value in enumerate(value for value in declared if value is not None and value == value)}
+def read_codes(column: Any) -> tuple[Int64Array, list[Any]]:
+    """Return positions in a category list, int64[n], -1 if missing, and this list, as declared or by appearance.
+
+    Args:
+        column: a column of a frame, or an Arrow array of a file.
+    """
+    series = nw.from_native(column, series_only=True)
+    kind = series.dtype
+    if series.implementation.is_pyarrow() and not isinstance(kind, _OF_SEVERAL):
+        coded = series.to_native().unify_dictionaries().combine_chunks()
+        coded = coded if isinstance(kind, _OF_CATEGORIES) else coded.dictionary_encode()
+        values, positions = coded.dictionary.to_pylist(), coded.indices.cast("int64").fill_null(-1).to_numpy()
+    else:
+        positions, values = _encode(series, kind)
+    # Dictionaries may contain missing values.
+    present = np.array([value is not None and value == value for value in values], bool)
+    codes = np.append(np.where(present, np.cumsum(present) - 1, -1), -1)
+    return codes[positions], [value for value, is_present in zip(values, present, strict=True) if is_present]
+
+
+def _encode(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
+    """Return positions in a list of the values, int64[n], and this list, for tables of any library."""
     values = _with_none(series, series.to_numpy().astype(object)).tolist()
-    if not isinstance(kind, (nw.String, *_OF_CATEGORIES)):
-        odd = next((one for one in values if isinstance(one, Iterable) and not isinstance(one, str | bytes)), None)
-        if odd is not None:
-            raise DataError(
-                f"column {series.name!r} contains values of type {type(odd).__name__}, which "
-                "cannot be categories; convert them to text, or drop the column"
-            )
-    codes = [-1 if one is None or one != one else seen.setdefault(one, len(seen)) for one in values]
-    return np.array(codes, np.int64), list(seen)
+    declared: list[Any] = []
+    if isinstance(kind, nw.Enum) or (isinstance(kind, nw.Categorical) and not series.implementation.is_polars()):
+        with suppress(AttributeError):  # pandas does not list the categories of an Arrow dictionary
+            declared = series.cat.get_categories().to_list()
+    elif not isinstance(kind, (nw.String, *_OF_CATEGORIES)):
+        for value in values:
+            if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+                raise DataError(
+                    f"column {series.name!r} contains values of type {type(value).__name__}, which "
+                    "cannot be categories; convert them to text, or drop the column"
+                )
+    places = {value: i for i, value in enumerate(declared)}
+    positions = [places.setdefault(value, len(places)) if value == value else -1 for value in values]
+    return np.array(positions, np.int64), list(places)
 
 
 def _column(frame: Any, name: str) -> Any:
@@ -283,7 +304,7 @@ def values_of(frame: Any, name: str) -> Array:
     kind = series.dtype
     _check_one_value(series, kind)
     if isinstance(kind, _OF_CATEGORIES):
-        local, values = _local_codes(series, kind)
+        local, values = read_codes(series)
         return np.array([*values, None], dtype=object)[local]
     if isinstance(kind, nw.Boolean) or (kind.is_numeric() and not (kind.is_integer() or kind.is_float())):
         series = series.cast(nw.Float64)
@@ -312,6 +333,6 @@ def _with_none(series: Any, values: Array) -> Array:
     """Return the values in a column, with None for missing objects."""
     if values.dtype.kind != "O":
         return values
-    found = values.copy()
-    found[series.is_null().to_numpy()] = None
-    return found
+    objects = values.copy()
+    objects[series.is_null().to_numpy()] = None
+    return objects

@@ -84,7 +84,7 @@ class InParts(Rows):
             first, stop, step = rows.indices(self.shape[0])
             if step != 1:
                 raise TypeError("rows on disk are indexed by start:stop or by row numbers")
-            return self._joined([self.part(*one) for one in spans(self.starts, slice(first, stop))])
+            return self._joined([self.part(*span) for span in spans(self.starts, slice(first, stop))])
         numbers = np.asarray(rows, dtype=np.int64)
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.shape[0]:
             raise IndexError(f"there are {self.shape[0]} rows")
@@ -94,12 +94,12 @@ class InParts(Rows):
         for i in np.unique(part).tolist():
             local = numbers[order][part == i] - self.starts[i]
             picked.append(self.part(i, int(local[0]), int(local[-1]) + 1)[local - local[0]])
-        found = self._joined(picked)
-        return found if np.array_equal(order, np.arange(order.size)) else found[np.argsort(order)]
+        joined = self._joined(picked)
+        return joined if np.array_equal(order, np.arange(order.size)) else joined[np.argsort(order)]
 
-    def _joined(self, found: Sequence[Any]) -> Any:
-        if found:
-            return joined_rows(found)
+    def _joined(self, parts: Sequence[Any]) -> Any:
+        if parts:
+            return joined_rows(parts)
         shape = 0, self.shape[1]
         return sparse.csr_matrix(shape, dtype=np.float32) if self.is_sparse else np.zeros(shape, np.float32)
 
@@ -150,7 +150,7 @@ class Stacked(InParts):
 
     def __init__(self, sets: Sequence[Data], columns: int) -> None:
         super().__init__()
-        self.parts, self._sets = [one.features for one in sets], sets
+        self.parts, self._sets = [dataset.features for dataset in sets], sets
         self.is_sparse = any(is_sparse(part) for part in self.parts)
         self._starts = np.cumsum([0, *(part.shape[0] for part in self.parts)])
         self.shape = int(self._starts[-1]), columns
@@ -166,7 +166,7 @@ class Stacked(InParts):
         yield from super().pieces() if len(self) else [(0, self[0:0])]
 
     def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
-        return fingerprint_of([one.fingerprint for one in self._sets])
+        return fingerprint_of([dataset.fingerprint for dataset in self._sets])
 
 
 class Whole:
@@ -277,8 +277,8 @@ class DenseRows:
             differs[ptr[span[0] + 1 : span[1]] - a - 1] = False  # between queries
             return np.asarray(differs.any(axis=0))
 
-        found = run_parallel(varies, self.blocks(), threads)
-        return np.flatnonzero(~np.any([np.zeros(self.columns.size), *found], axis=0))
+        differ = run_parallel(varies, self.blocks(), threads)
+        return np.flatnonzero(~np.any([np.zeros(self.columns.size), *differ], axis=0))
 
 
 def spans(starts: Int64Array, rows: slice) -> list[tuple[int, int, int]]:
@@ -303,8 +303,8 @@ def _pieces_of(features: Any) -> Iterable[tuple[int, Any]]:
 
 def constant_columns(features: Any) -> Int64Array:
     """Return the columns that have the same value in every row, or only missing values."""
-    known = features.known if isinstance(features, Rows) else {}
-    if "constant" not in known:
+    cached = features.known if isinstance(features, Rows) else {}
+    if "constant" not in cached:
         rows, columns = features.shape
         low, high = np.full(columns, np.inf, np.float32), np.full(columns, -np.inf, np.float32)
         missing = np.zeros(columns, np.int64)
@@ -312,14 +312,14 @@ def constant_columns(features: Any) -> Int64Array:
             missing += missing_in(piece)
             np.fmin(low, _extreme(piece, np.fmin), out=low)
             np.fmax(high, _extreme(piece, np.fmax), out=high)
-        known["missing"] = np.flatnonzero(missing).tolist()
-        known["constant"] = np.flatnonzero(((low == high) & (missing == 0)) | (missing == rows)).tolist()
-    return np.array(known["constant"], dtype=np.int64)
+        cached["missing"] = np.flatnonzero(missing).tolist()
+        cached["constant"] = np.flatnonzero(((low == high) & (missing == 0)) | (missing == rows)).tolist()
+    return np.array(cached["constant"], dtype=np.int64)
 
 
 def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
     """Return a hash of features, labels and query boundaries."""
-    known = features.known.setdefault("fingerprints", {}) if isinstance(features, Rows) else {}
+    cached = features.known.setdefault("fingerprints", {}) if isinstance(features, Rows) else {}
 
     def add(part: Array) -> None:
         digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
@@ -329,8 +329,8 @@ def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
     add(labels)
     add(ptr)
     key = digest.hexdigest()  # of these labels, which may differ from the last call
-    if key in known:
-        return str(known[key])
+    if key in cached:
+        return str(cached[key])
     if is_sparse(features):
         end = 0
         add(np.zeros(1, np.int64))
@@ -344,7 +344,7 @@ def fingerprint(features: Any, labels: Float64Array, ptr: Int64Array) -> str:
     else:
         for _, piece in _pieces_of(features):
             add(piece)
-    return str(known.setdefault(key, digest.hexdigest()))
+    return str(cached.setdefault(key, digest.hexdigest()))
 
 
 def fingerprint_of(sets: Sequence[str]) -> str:
@@ -354,22 +354,22 @@ def fingerprint_of(sets: Sequence[str]) -> str:
 
 def missing_in(features: Any) -> Int64Array:
     """Return the number of missing values in each column, int64[d]."""
-    found = np.zeros(features.shape[1], np.int64)
+    counts = np.zeros(features.shape[1], np.int64)
     for begin in range(0, features.shape[0], 1 << 16):
         piece = features[begin : begin + (1 << 16)]
         if sparse.issparse(piece):
-            found += np.bincount(piece.indices[np.isnan(piece.data)], minlength=found.size)
+            counts += np.bincount(piece.indices[np.isnan(piece.data)], minlength=counts.size)
         else:
-            found += np.count_nonzero(np.isnan(piece), axis=0)
-    return found
+            counts += np.count_nonzero(np.isnan(piece), axis=0)
+    return counts
 
 
 def missing_columns(features: Any) -> Int64Array:
     """Return the columns with missing values, ascending. Rows on disk know them once they were read."""
-    known = features.known if isinstance(features, Rows) else {}
-    if "missing" not in known:
-        known["missing"] = np.flatnonzero(sum(missing_in(piece) for _, piece in _pieces_of(features))).tolist()
-    return np.array(known["missing"], dtype=np.int64)
+    cached = features.known if isinstance(features, Rows) else {}
+    if "missing" not in cached:
+        cached["missing"] = np.flatnonzero(sum(missing_in(piece) for _, piece in _pieces_of(features))).tolist()
+    return np.array(cached["missing"], dtype=np.int64)
 
 
 def _extreme(piece: Any, of: np.ufunc) -> Float32Array:

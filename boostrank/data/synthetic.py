@@ -98,8 +98,8 @@ def make_ranking_data(
     Raises:
         ParameterError: a value is out of range.
     """
-    given = {"queries": (queries, 1), "mean_length": (mean_length, 1), "max_length": (max_length, 1)}
-    for name, (value, low) in (given | {"useless": (useless, 0), "seed": (seed, 0)}).items():
+    bounds = {"queries": (queries, 1), "mean_length": (mean_length, 1), "max_length": (max_length, 1)}
+    for name, (value, low) in (bounds | {"useless": (useless, 0), "seed": (seed, 0)}).items():
         if not low <= value < np.inf:  # NumPy's isfinite fails on integers beyond 64 bits
             raise ParameterError(f"{name}={value!r} is out of range; allowed: >= {low}")
 

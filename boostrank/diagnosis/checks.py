@@ -65,8 +65,8 @@ def refused_rows(p: Profile) -> Iterator[Finding]:
     changes_of_all = {"fix": fix, "options": options}
     reason = f" ({count:,} of {total:,} rows cannot be read)"
     for error in list(p.causes.values())[:LISTED_ROWS]:
-        place = error.file, error.line, error.column
-        yield find("unreadable-row", place, count, error.reason + reason, **changes, **changes_of_all)
+        where = error.file, error.line, error.column
+        yield find("unreadable-row", where, count, error.reason + reason, **changes, **changes_of_all)
         count, reason, changes_of_all = 1, "", {}
 
 
@@ -79,8 +79,8 @@ def refused_words(p: Profile) -> Iterator[Finding]:
     for word, (line, column) in list(p.stand_ins.items())[:LISTED_ROWS]:
         message = f"'{word}' seems to mark a missing value, and {rows} such words"
         options = f"--missing-token {shlex.quote(word)}"
-        place = *p.where(line)[:2], column
-        yield find("missing-token", place, p.stand_in_rows, message, fix=options, options=options)
+        where = *p.where(line)[:2], column
+        yield find("missing-token", where, p.stand_in_rows, message, fix=options, options=options)
 
 
 def truncated_text(p: Profile) -> Iterator[Finding]:
@@ -164,8 +164,8 @@ def labels_without_gain(p: Profile) -> Iterator[Finding]:
             reason, _, merges = error.reason.partition("; label_map=")
             message = f"{reason}; {share_of(same.size, p.n_rows, 'documents')}"
             fix = options + merges.partition(" where files are read")[2]
-            place = p.where(p.lines[same].min())
-            yield find("refused-labels", place, same.size, message, fix=fix, options=options)
+            where = p.where(p.lines[same].min())
+            yield find("refused-labels", where, same.size, message, fix=fix, options=options)
 
 
 def odd_labels(p: Profile) -> Iterator[Finding]:
@@ -310,8 +310,8 @@ def leaked_queries(first: Profile, second: Profile) -> Iterator[Finding]:
     copies, message = np.setdiff1d(by_content, by_id), f"have documents of a {first.role} query with another id"
     if copies.size:
         twin = int(origin[copies[0]])
-        place = ":".join(str(part) for part in first.where(first.line[twin]) if part)
-        message += f" (qid {first.qid(twin)}, {place})"
+        where = ":".join(str(part) for part in first.where(first.line[twin]) if part)
+        message += f" (qid {first.qid(twin)}, {where})"
     yield from _find_queries(second, "leaked-documents", copies, message, **leak)
     message = f"have the id of a {first.role} query, but other documents"
     yield from _find_queries(second, "shared-ids", np.setdiff1d(by_id, both), message)

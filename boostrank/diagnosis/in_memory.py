@@ -52,7 +52,7 @@ class DatasetSource(Source):
     """Source of the rows of a `RankingDataset`, which are numbered from 1."""
 
     unused = tuple(declared(ReadOptions))
-    by_row = blanks = has_qid = True
+    by_row = blanks = has_qid = has_columns = True
 
     def open_file(self, data: Any, max_bytes: int | None) -> RowsFile:
         """Return the rows, with the features of the training data if there are any."""
@@ -75,7 +75,7 @@ class DatasetSource(Source):
         """Return the feature names by column."""
         return dict(enumerate(self.data.feature_names))
 
-    def space(self) -> FeatureSpace:
+    def schema(self, totals: Any) -> FeatureSpace:
         """Return the features of the data set."""
         return self.data.feature_space
 

@@ -108,7 +108,7 @@ class Profile(Totals):
         first_rows, room = [self.cells], MOST_CELLS
         for file, block in opened.blocks(CHUNK_BYTES, threads):
             if self.n_rows == 0:
-                self.space = opened.space()
+                self.space = opened.schema(self) if opened.has_columns else None
             runs, names = self.count(file, block)
             self._note_faults(block)
             if block.n_rows:
@@ -121,14 +121,14 @@ class Profile(Totals):
                 kept.append((*of_rows, runs[:, slots.RUN_ROW], runs[:, slots.RUN_LINE], ids))
                 rows = int(np.searchsorted(ends, room, "right"))
                 used = int(ends[rows - 1]) if rows else 0
-                some = values[:used], numbers[:used], [0, *ends[:rows]]
-                first_rows.append(sparse.csr_matrix(some, (rows, _WIDTH)))
+                csr = values[:used], numbers[:used], [0, *ends[:rows]]
+                first_rows.append(sparse.csr_matrix(csr, (rows, _WIDTH)))
                 room = room - used if rows == block.n_rows else -1
             self.advance(block)
             if progress is not None:
                 progress(opened.done, opened.total)
         self.cells = sparse.vstack(first_rows, format="csr")
-        self.space = opened.space()
+        self.space = opened.schema(self) if opened.has_columns else None
         if isinstance(opened, TableSource) and opened.text:
             self.text, self.text_words = opened.text, opened.text_words(self.n_rows)
 
@@ -151,8 +151,8 @@ class Profile(Totals):
         for name, fill in fills.items():
             setattr(self, name, np.pad(getattr(self, name), (0, more), constant_values=fill))
         of_row = np.repeat(labels, np.diff(ends, prepend=0))
-        known = (ids < width) & (values != 0)
-        ids, values, of_row = ids[known], values[known], of_row[known]
+        used = (ids < width) & (values != 0)
+        ids, values, of_row = ids[used], values[used], of_row[used]
         is_number = values == values
         self.missing += np.bincount(ids[~is_number], minlength=width)
         ids, values, of_row = ids[is_number], values[is_number], of_row[is_number]
@@ -244,7 +244,9 @@ class Profile(Totals):
 
     def document(self, line: int) -> str:
         """Format a document's name, as in ` (D7)`, by reading its file again up to this line; "" if it has no name."""
-        part = next(one for one in reversed(self.parts) if one.lines < line or one is self.parts[0])
+        part = next(
+            candidate for candidate in reversed(self.parts) if candidate.lines < line or candidate is self.parts[0]
+        )
         if part.path is None:
             return ""
         before = part.lines

@@ -74,12 +74,12 @@ def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
             options = TrainOptions(quality=GOOD, gain=used[0].gain, params={"verbosity": -1})
             check(resolve(options, train_set, valid).with_options(start="none"))
     except FileFormatError as error:
-        place, reason = (error.file, error.line, error.column), error.reason
+        where, reason = (error.file, error.line, error.column), error.reason
     except InputError as error:
-        place, reason = (used[0].parts[0].name, 0, 0), str(error)
+        where, reason = (used[0].parts[0].name, 0, 0), str(error)
     else:
         return findings
-    return Findings([find("refused-data", place, 1, reason), *findings])
+    return Findings([find("refused-data", where, 1, reason), *findings])
 
 
 def _is_readable(source: Any) -> bool:

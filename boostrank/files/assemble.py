@@ -245,7 +245,7 @@ class RowPlaces:
     def __call__(self, row: int) -> tuple[str, int]:
         """Return the file and line of a row. If files have no lines, the name includes the row, and the line is 0."""
         row, files = row if self.order is None else int(self.order[row]), self.files["files"]
-        file, lines_before, _ = next((one for one in reversed(files) if one[2] <= row), files[0])
+        file, lines_before, _ = next((entry for entry in reversed(files) if entry[2] <= row), files[0])
         i = int(np.searchsorted(self.rows, row, "right")) - 1
         start, begin = (int(self.rows[i]), int(self.lines[i])) if i >= 0 else (0, 1)
         line = begin + row - start - lines_before
@@ -290,8 +290,9 @@ class Assembler(Totals):
         if self._coarse:
             self.warn_or_refuse(coarse_words(self._coarse))
         # Queries with the locations of their rows, for messages.
-        base, names = source.features(self)
-        index_base, of_source = source.how(base)
+        space = source.schema(self)
+        names, index_base = space.feature_names, space.index_base
+        base = index_base or 0
         queries, order = self._queries()
         rows, lines = (np.concatenate(every).astype(np.int64) for every in zip(*self._places, strict=True))
         files = [(part.name, part.lines, part.rows) for part in self.parts]
@@ -314,8 +315,8 @@ class Assembler(Totals):
         others = {name: np.concatenate([block.others[name] for block in blocks]) for name in blocks[0].others}
         del blocks  # blocks are freed one by one while they are copied
         features = self._features(base, len(names), threads)
-        shown = names if index_base is None else default_feature_names(len(names), base)
-        self.describe(lambda: _where_missing(missing_in(features), shown))
+        labelled = names if index_base is None else default_feature_names(len(names), base)
+        self.describe(lambda: _where_missing(missing_in(features), labelled))
         # Bring regrouped rows into their new order.
         weights_file, weights = self._weights(column_weights)
         if order is not None:
@@ -326,13 +327,13 @@ class Assembler(Totals):
         if weights_file is not None:
             queries = side_files.weighted(weights_file, weights, queries)
         used = tuple(f for p in self.parts for f in (p.path or p.name, p.sizes_file, p.weights_file) if f is not None)
-        how = reading.for_provenance() | {"queries": "qid" if self.n_queries else "sizes"} | of_source
+        how = reading.for_provenance() | {"queries": "qid" if self.n_queries else "sizes"} | dict(space.columns)
         origin, labels = Provenance(used, index_base, how), reading.relabelled(labels)
-        data = RankingDataset(features, labels, queries, names, origin, document_names, order, source.categories())
+        data = RankingDataset(features, labels, queries, names, origin, document_names, order, space.categories)
         if source.place_of(base) is not None and reading.space is not None:
             data = data.only(reading.space.feature_names)
             data = data.with_features(reading.space.feature_names, whose="the model")
-        source.say("the training data")
+        source.warn_of_categories("the training data")
         return data if reading.gain is None else with_gain(data, reading.gain, others)
 
     def _features(self, base: int, columns: int, threads: int) -> Features:
@@ -401,12 +402,12 @@ class Assembler(Totals):
         """Return the queries, and the order of the rows if it differs from that in the files."""
         parts = [span for span in self.spans() if span[1]]
         if not self.n_queries:
-            given = []
+            sizes_of_files = []
             for part, rows, _ in parts:
                 if part.sizes_file is None:  # single files without query ids were refused earlier
                     raise FileFormatError("has neither query ids nor a file of group sizes", file=part.name)
-                given.append(side_files.read_sizes(part.sizes_file, len(rows)))
-            return QueryIndex.from_sizes(np.concatenate(given)), None
+                sizes_of_files.append(side_files.read_sizes(part.sizes_file, len(rows)))
+            return QueryIndex.from_sizes(np.concatenate(sizes_of_files)), None
         ids, runs, begins = self._check_regroup()
         sizes = np.diff(runs[:, slots.RUN_ROW], append=self.n_rows)
         for part, _, queries in parts:
@@ -432,8 +433,8 @@ def _where_missing(counts: Int64Array, names: Sequence[str]) -> str:
     """Format the largest counts, as in `: 12 in a, 3 in b`."""
     fullest = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
     more = fullest.size - _SHOWN_COLUMNS
-    shown = ", ".join(f"{counts[c]:,} in {names[c]}" for c in fullest[:_SHOWN_COLUMNS])
-    return f": {shown}" + (f", and in {more} more features" if more > 0 else "")
+    listed = ", ".join(f"{counts[c]:,} in {names[c]}" for c in fullest[:_SHOWN_COLUMNS])
+    return f": {listed}" + (f", and in {more} more features" if more > 0 else "")
 
 
 def read_files(
@@ -512,10 +513,10 @@ def pieces_of_files(
         numbers = base + places
 
         def tiles(block: Block) -> list[Any]:
-            wanted = numbers if columns is None else numbers[columns]
-            step = max(64, _TILE_BYTES // (4 * max(1, wanted.size)))
+            used = numbers if columns is None else numbers[columns]
+            step = max(64, _TILE_BYTES // (4 * max(1, used.size)))
             starts = range(0, block.n_rows, step)
-            return [work(block.tile(a, min(a + step, block.n_rows), wanted)) for a in starts]
+            return [work(block.tile(a, min(a + step, block.n_rows), used)) for a in starts]
 
         totals = Totals(opened.reading, opened)
         chunks = opened.blocks(chunk_bytes, resolve_threads(threads), None if columns is None else tiles)
@@ -542,7 +543,7 @@ def pieces_of_files(
         if not spec.is_table:
             _check_width(totals, base, like.n_features)
             totals.describe()
-    opened.say("the model")
+    opened.warn_of_categories("the model")
     for words in totals.warnings:
         warn_user(words)
 

@@ -192,15 +192,15 @@ class Block:
             return np.take(self.dense[first:stop], numbers, axis=1)
         if self.dense is not None:
             out = zeroed((stop - first, numbers.size), np.float32)
-            known = numbers < self.dense.shape[1]
-            out[:, known] = self.dense[first:stop, numbers[known]]
+            present = numbers < self.dense.shape[1]
+            out[:, present] = self.dense[first:stop, numbers[present]]
             return out
         ends, ids, values = self.cells()
         begin, end = int(ends[first - 1]) if first else 0, int(ends[stop - 1])
-        place = np.full(max(int(ids.max(initial=0)), int(numbers.max(initial=0))) + 1, INT32_MAX, np.int32)
-        place[numbers] = np.arange(numbers.size)
+        position = np.full(max(int(ids.max(initial=0)), int(numbers.max(initial=0))) + 1, INT32_MAX, np.int32)
+        position[numbers] = np.arange(numbers.size)
         out = zeroed((stop - first, numbers.size), np.float32)
-        places, values = place[ids[begin:end]], values[begin:end]
+        places, values = position[ids[begin:end]], values[begin:end]
         fill_dense(ends[first:stop] - begin, stop - first, places, values, numbers.size - 1, out)
         return out
 
@@ -214,11 +214,11 @@ def runs_of(ids: Array, lines: Int64Array) -> tuple[Int64Array, dict[int, bytes]
     if ids.dtype != object:
         runs[:, RUN_IS_INTEGER], runs[:, RUN_ID] = 1, ids[starts]
         return runs, names
-    for i, one in enumerate(ids[starts].tolist()):
-        if isinstance(one, int):
-            runs[i, RUN_IS_INTEGER], runs[i, RUN_ID] = 1, one
+    for i, qid in enumerate(ids[starts].tolist()):
+        if isinstance(qid, int):
+            runs[i, RUN_IS_INTEGER], runs[i, RUN_ID] = 1, qid
         else:
-            names[i] = one.encode()
+            names[i] = qid.encode()
     return runs, names
 
 

@@ -72,7 +72,7 @@ _FORMATS: dict[tuple[bytes, ...], tuple[str, Callable[[], Any]]] = {
 
 def packing(head: bytes) -> tuple[str, Callable[[], Any]] | None:
     """Return the name and the decompressor for data that begin with `head`, or None if they are not compressed."""
-    return next((made for magic, made in _FORMATS.items() if head.startswith(magic)), None)
+    return next((packer for magic, packer in _FORMATS.items() if head.startswith(magic)), None)
 
 
 class Unpacker:
@@ -80,9 +80,9 @@ class Unpacker:
 
     def __init__(self, read: Callable[[int], bytes], head: bytes, name: str) -> None:
         self._read, self._packed, self._name = read, head, name
-        found = packing(head)
-        assert found is not None
-        self._format, self._make = found
+        packer = packing(head)
+        assert packer is not None
+        self._format, self._make = packer
         self._member: Any = self._make()
         # zstd's error is an exception class of its module, which is imported by now
         self._damage: tuple[type[Exception], ...] = (zlib.error, lzma.LZMAError, OSError, ValueError)
@@ -204,8 +204,8 @@ class PlainFile(TextFile):
             if len(buffer) < size + len(PADDING):
                 buffer.extend(bytes(size + len(PADDING) - len(buffer)))
             self._read(buffer, end, size, offset)
-            found = buffer.find(b"\n", end, size)
-            end = size if found < 0 else found + 1
+            newline = buffer.find(b"\n", end, size)
+            end = size if newline < 0 else newline + 1
             last = buffer.rfind(b"\n", start, end - 1) + 1 or start
             if end - last > MAX_LINE:
                 _too_long(buffer.count(b"\n", start, last))
@@ -356,7 +356,7 @@ def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
 def shown(token: bytes) -> str:
     """Return a token for use in messages, in printable, quoted and shortened form."""
     text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
-    return "'" + _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text.decode("ascii", "backslashreplace")) + "'"
+    return "'" + _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text.decode("ascii", "backslashreplace")) + "'"
 
 
 def separator_in(head: bytes) -> bytes:

@@ -52,10 +52,10 @@ class Columns:
     def needed(self, reading: Reading) -> tuple[list[int], list[int]]:
         """Return the positions of the columns to read as numbers, and of those to read as text."""
         of_rows = () if reading.rows_alone else (self.label, self.weight, *self.others)
-        numbers = [*of_rows, *(place for place in self.places if place not in self.coded)]
+        numbers = [*of_rows, *(position for position in self.places if position not in self.coded)]
         texts = [*self.coded, *self.texts, None if reading.rows_alone and not reading.names else self.qid]
         texts += [self.id] if reading.names else []
-        return [one for one in numbers if one is not None], [one for one in texts if one is not None]
+        return [number for number in numbers if number is not None], [number for number in texts if number is not None]
 
 
 def choose_columns(
@@ -116,35 +116,35 @@ def _chosen(
     header: Sequence[str], options: Reading, has_sizes: bool, declared: Collection[str], metadata: Any
 ) -> Columns:
     _check_header(header)
-    given = options.roles
+    roles_so_far = options.roles
     roles = {role: name for role in DEFAULTS if (name := column_of(role, header, options)) is not None}
     for role, is_needed in (("label", options.labelled), ("qid", not has_sizes)):
         if is_needed and not options.rows_alone and role not in roles:
             raise _without(role, header)
     twice = [name for name, count in Counter(roles.values()).items() if count > 1]
-    dropped = tuple(name for name in given.get("drop") or () if name in header or name in (options.drop or ()))
+    dropped = tuple(name for name in roles_so_far.get("drop") or () if name in header or name in (options.drop or ()))
     if twice or (both := [name for name in dropped if name in roles.values()]):
         name = (twice or both)[0]
         used = " and ".join([*(role for role in roles if roles[role] == name), *([] if twice else ["drop"])])
         raise DataError(f"column {name!r} is used as {used}; choose one of them")
     for name in dropped:
         _check_there(name, "drop", header)
-    rest = [name for name in header if name not in roles.values() and name not in dropped]
+    unused = [name for name in header if name not in roles.values() and name not in dropped]
     # Drop columns that tools add to features, unless the training data have them.
     known_features = {*(options.categorical or ()), *(options.space.feature_names if options.space is not None else ())}
-    ids = [name for name in rest if is_among(name, DEFAULTS["id"][0]) and name not in known_features]
-    index = [name for name in index_columns(header, metadata) if name in rest and name not in known_features]
-    kept = [name for name in rest if name not in (*ids, *index)]
+    ids = [name for name in unused if is_among(name, DEFAULTS["id"][0]) and name not in known_features]
+    index = [name for name in index_columns(header, metadata) if name in unused and name not in known_features]
+    kept = [name for name in unused if name not in (*ids, *index)]
     names, order, positional = _features(kept, options)
     how: dict[str, Any] = roles | ({"drop": list(dropped)} if dropped else {})
     warnings = [positional] if positional else []
     in_gain = () if options.gain is None else GainExpression.parse(options.gain).columns
     if options.space is None:  # warn about columns that might be meant as features, or not
-        guessed = [roles["id"]] if "id" in roles and options.id is None and "id" not in given else []
+        guessed = [roles["id"]] if "id" in roles and options.id is None and "id" not in roles_so_far else []
         guessed = [name for name in guessed if not is_among(name, DEFAULTS["id"][0])]
         suspects = [name for name in names if is_among(name, _NO_FEATURES)]
         weigh = "--weight {first} reads it as query weights, " if suspects and "weight" in suspects[0].lower() else ""
-        for some, words in (
+        for suspects_of_kind, words in (
             (ids, "{names} {are} left out as document ids; --drop {typed} silences this warning"),
             (index, "{names} {are} left out as the index of a pandas frame; --drop {typed} silences this warning"),
             (
@@ -159,10 +159,12 @@ def _chosen(
                 "documents, --drop {typed} removes them from the features only",
             ),
         ):
-            if some:
-                are, kind = ("is", "a feature") if len(some) == 1 else ("are", "features")
-                shown, typed = quoted(some), typed_names(*some)
-                warnings.append(words.format(names=shown, typed=typed, are=are, kind=kind, first=shlex.quote(some[0])))
+            if suspects_of_kind:
+                are, kind = ("is", "a feature") if len(suspects_of_kind) == 1 else ("are", "features")
+                listed, typed = quoted(suspects_of_kind), typed_names(*suspects_of_kind)
+                warnings.append(
+                    words.format(names=listed, typed=typed, are=are, kind=kind, first=shlex.quote(suspects_of_kind[0]))
+                )
     places = {name: i for i, name in enumerate(header)}
     others = () if options.gain is None or options.rows_alone else _in_gain(options.gain, header, order, roles)
     taken: dict[str, Any] = {role: places[name] for role, name in roles.items()}
@@ -172,8 +174,8 @@ def _chosen(
             raise DataError(f"column {name!r} is not a feature, so it cannot be categorical")
     coded = {places[name] for name in order if name in declared or name in (options.categorical or ())}
     if options.known is not None:
-        known = {name for name, categories in options.known.items() if categories.values is not None}
-        with_values = {places[column] for name, column in zip(names, order, strict=True) if name in known}
+        coded_names = {name for name, categories in options.known.items() if categories.values is not None}
+        with_values = {places[column] for name, column in zip(names, order, strict=True) if name in coded_names}
         if odd := coded - with_values:
             raise DataError(
                 f"column {header[min(odd)]!r} contains categories, but the model or its training data has numbers"
@@ -185,15 +187,15 @@ def _chosen(
 
 def _in_gain(gain: str, header: Sequence[str], features: Collection[str], roles: dict[str, str]) -> list[str]:
     """Return the columns that a gain uses but that are not features."""
-    expression, found = GainExpression.parse(gain), []
+    expression, columns = GainExpression.parse(gain), []
     for name in expression.columns:
         if name == LABEL or name in features:
             continue
         if name not in header or name == roles.get("qid"):
-            known = [column for column in header if column not in (roles.get("qid"), roles.get("label"))]
-            raise DataError(unknown_column(name, expression, known))
-        found.append(name)
-    return found
+            usable = [column for column in header if column not in (roles.get("qid"), roles.get("label"))]
+            raise DataError(unknown_column(name, expression, usable))
+        columns.append(name)
+    return columns
 
 
 def _check_header(header: Sequence[str]) -> None:
@@ -233,30 +235,30 @@ def _check_there(name: str, role: str, header: Sequence[str]) -> str:
     return name
 
 
-def _features(rest: Sequence[str], options: Reading) -> tuple[tuple[str, ...], Sequence[str], str | None]:
+def _features(columns: Sequence[str], options: Reading) -> tuple[tuple[str, ...], Sequence[str], str | None]:
     """Return the feature names, the column of each feature, and a warning if columns are matched by position."""
     space = options.space
     if space is None:
-        if not rest:
+        if not columns:
             raise DataError("no column is left for features")
-        return tuple(rest), rest, None
-    wanted = space.feature_names
-    rest = [name for name in rest if name not in space.ignored]
-    there, asked = set(rest), set(wanted)
-    missing = [name for name in wanted if name not in there]
-    more = [name for name in rest if name not in asked]
+        return tuple(columns), columns, None
+    trained = space.feature_names
+    columns = [name for name in columns if name not in space.ignored]
+    there, asked = set(columns), set(trained)
+    missing = [name for name in trained if name not in there]
+    more = [name for name in columns if name not in asked]
     if not missing and not more:
-        return wanted, wanted, None
-    if all(map(NUMBERED.fullmatch, wanted)):
-        if len(rest) != space.n_features:
+        return trained, trained, None
+    if all(map(NUMBERED.fullmatch, trained)):
+        if len(columns) != space.n_features:
             raise DataError(
-                f"the table has {len(rest)} feature columns, but the model or its training "
-                f"data has {space.n_features}: {quoted(rest, 12)}"
+                f"the table has {len(columns)} feature columns, but the model or its training "
+                f"data has {space.n_features}: {quoted(columns, 12)}"
             )
         return (
-            wanted,
-            rest,
-            (f"the training data has no feature names: columns are matched by position, starting with {rest[0]!r}"),
+            trained,
+            columns,
+            (f"the training data has no feature names: columns are matched by position, starting with {columns[0]!r}"),
         )
     drop = f": --drop {typed_names(*more[:5])}{',...' if len(more) > 5 else ''} drops them"
     mend = ": rename the columns that had another name in training" if missing else drop

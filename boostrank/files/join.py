@@ -118,16 +118,16 @@ def join(
     labels[is_judged[kept]] = grades[np.searchsorted(documents, logged[is_judged])]
     pa = arrow()
     table = pa.concat_tables([log.table for log in logs], promote_options="permissive").take(pa.array(first[kept]))
-    given = {
+    roles_of_table = {
         "qid": pa.array([qids[i] for i in (key // len(names)).tolist()]),
         "doc_id": pa.array([names[i] for i in (key % len(names)).tolist()]),
         "label": pa.array(labels.astype(np.int64) if np.array_equal(labels, np.floor(labels)) else labels),
     }
-    twice = next((name for name in given if name in table.column_names), None)
+    twice = next((name for name in roles_of_table if name in table.column_names), None)
     if twice is not None:
         raise FileFormatError(f"the feature {twice!r} has the name of a result column; rename it", file=logs[0].file)
-    choose_columns((*given, *table.column_names), Reading(), output)  # as train does
-    table = pa.table(given | dict(zip(table.column_names, table.columns, strict=True)))
+    choose_columns((*roles_of_table, *table.column_names), Reading(), output)  # as train does
+    table = pa.table(roles_of_table | dict(zip(table.column_names, table.columns, strict=True)))
     with replacing(output, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
         if output.lower().endswith(".csv"):
             arrow(".csv").write_csv(table, file)
@@ -144,13 +144,13 @@ def join(
 
 def _name_queries(judged: DocumentRows, logs: Sequence[DocumentRows]) -> None:
     """Rename queries to their texts if the texts are unique, also in logs that use the ids."""
-    words, known = judged.words, set(judged.qids)
-    if not known <= words.keys() or len({words[one] for one in known}) < len(known):
+    words, qids = judged.words, set(judged.qids)
+    if not qids <= words.keys() or len({words[qid] for qid in qids}) < len(qids):
         return
     logged = set(chain.from_iterable(log.qids for log in logs))
-    by_id = len(logged & known) > len(logged & set(words.values()))
+    by_id = len(logged & qids) > len(logged & set(words.values()))
     for rows in (judged, *(logs if by_id else ())):
-        rows.qids = [words.get(one, one) for one in rows.qids]
+        rows.qids = [words.get(qid, qid) for qid in rows.qids]
 
 
 def _check_names(parts: Sequence[DocumentRows]) -> None:
@@ -210,11 +210,11 @@ def _of_table(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
     """Read all columns from a table with features."""
     rows, header = DocumentRows(path), header_of(path)
     choose(rows, header, roles, valued=False)
-    others = {name: place for place, name in enumerate(header) if name not in rows.columns.values()}
+    others = {name: position for position, name in enumerate(header) if name not in rows.columns.values()}
     parts = []
     for batch in batches(path, texts=header, missing_tokens=missing_tokens):
         rows.add_names(batch, required=True)
-        parts.append(arrow().table({name: batch.sound(place) for name, place in others.items()}))
+        parts.append(arrow().table({name: batch.sound(position) for name, position in others.items()}))
     if not parts:
         raise FileFormatError("no rows", file=path)
     rows.table = arrow().concat_tables(parts)
@@ -259,12 +259,12 @@ def _features(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
                 if not query.strip() or not name.strip():
                     what, key = ("document", "doc_id") if query.strip() else ("query", "query")
                     raise DataError(f"a {what} has no id; add {key!r} to the line")
-                for feature, one in features:
+                for feature, number_of_feature in features:
                     column = columns.setdefault(str(feature), array("d"))
                     if len(column) > len(rows.qids):
                         raise DataError(f"document {name!r} has the feature {feature!r} twice; log it once")
                     column.extend([np.nan] * (len(rows.qids) - len(column)))
-                    column.append(_number(one, f"document {name!r}: feature {feature!r}"))
+                    column.append(_number(number_of_feature, f"document {name!r}: feature {feature!r}"))
                 rows.add(query, name, number)
         except DataError as error:
             raise FileFormatError(str(error), file=path, line=number) from None
@@ -279,7 +279,9 @@ def _features(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
     for column in columns.values():
         column.extend([np.nan] * (len(rows.qids) - len(column)))
     pa = arrow()
-    rows.table = pa.table({name: pa.array(np.array(one), from_pandas=True) for name, one in columns.items()})
+    rows.table = pa.table(
+        {name: pa.array(np.array(number_of_feature), from_pandas=True) for name, number_of_feature in columns.items()}
+    )
     return rows
 
 
@@ -302,23 +304,23 @@ def _number(value: Any, what: str) -> float:
 def _logged(value: Any, query: str = "") -> Iterator[tuple[str, str, Iterable[tuple[str, Any]]]]:
     """Yield the query, document and features in a Solr or Elasticsearch response, in a hit, or in a plain row."""
     if isinstance(value, list):
-        for one in value:
-            yield from _logged(one, query)
+        for item in value:
+            yield from _logged(item, query)
         return
     params = value.get("responseHeader", {}).get("params", {})
-    given = (where[key] for where in (value, params) for key in _QUERY_KEYS if isinstance(where.get(key), str | int))
-    query = str(next(given, query or params.get("q", "")))
+    ids = (where[key] for where in (value, params) for key in _QUERY_KEYS if isinstance(where.get(key), str | int))
+    query = str(next(ids, query or params.get("q", "")))
     inner = value.get("hits", value.get("response"))
     if inner is not None:
         yield from _logged(inner["hits" if "hits" in inner else "docs"], query)
         return
     name = str(next((value[key] for key in _DOCUMENT_KEYS if value.get(key) is not None), ""))
     if "[features]" in value:  # Solr
-        pairs = (one.rpartition("=") for one in value["[features]"].split(",") if one)
+        pairs = (item.rpartition("=") for item in value["[features]"].split(",") if item)
         yield query, name, [(feature, number) for feature, _, number in pairs]
     elif "_ltrlog" in value.get("fields", {}):
         entries = (entry for log in value["fields"]["_ltrlog"] for entries in log.values() for entry in entries)
         yield query, name, [(entry["name"], entry.get("value")) for entry in entries]
     else:
         keys = {*_QUERY_KEYS, *_DOCUMENT_KEYS}
-        yield query, name, [(key, one) for key, one in value.items() if key not in keys]
+        yield query, name, [(key, item) for key, item in value.items() if key not in keys]

@@ -32,11 +32,11 @@ Names = Mapping[int, str] | tuple[str, ...]
 """A mapping from feature numbers to names, or the names of all features in order."""
 
 
-def numbered_names(given: str | os.PathLike[str] | Sequence[str] | Mapping[int, str]) -> Names:
+def numbered_names(source: str | os.PathLike[str] | Sequence[str] | Mapping[int, str]) -> Names:
     """Return feature names, which are passed as such or read from a file."""
-    if isinstance(given, str | os.PathLike):
-        return read_names(os.fspath(given))
-    names: Names = dict(given) if isinstance(given, Mapping) else tuple(map(str, given))
+    if isinstance(source, str | os.PathLike):
+        return read_names(os.fspath(source))
+    names: Names = dict(source) if isinstance(source, Mapping) else tuple(map(str, source))
     values = list(names.values()) if isinstance(names, Mapping) else names
     if not values or not all(name.strip() for name in values) or len(set(values)) < len(values):
         raise ParameterError("feature_names must be distinct and not blank")
@@ -47,8 +47,8 @@ def read_names(path: str) -> Names:
     """Return the feature names in a file."""
     text = read_text(path)
     if text.lstrip().startswith(("[", "{")):
-        found = map(name_of, features_in_json(text, path))
-        return tuple(_checked([(0, i, name) for i, name in enumerate(found)], path).values())
+        match = map(name_of, features_in_json(text, path))
+        return tuple(_checked([(0, i, name) for i, name in enumerate(match)], path).values())
     lines = text.rstrip().split("\n")
     if _HEADER.match(text):
         raise FileFormatError(
@@ -59,9 +59,9 @@ def read_names(path: str) -> Names:
     pairs = [(line, _PAIR.fullmatch(text.strip())) for line, text in enumerate(lines, 1)]
     if all(pair for _, pair in pairs):
         maps = [_FEATURE_MAP.fullmatch(text.strip()) for text in lines]
-        named = [found[1] for found in maps if found]  # the type ends every line, or it is part of a name
-        named = named if len(named) == len(pairs) else [pair[2] for _, pair in pairs if pair]
-        numbered = zip(pairs, named, strict=True)
+        texts = [match[1] for match in maps if match]  # the type ends every line, or it is part of a name
+        texts = texts if len(texts) == len(pairs) else [pair[2] for _, pair in pairs if pair]
+        numbered = zip(pairs, texts, strict=True)
         return _checked([(line, int(pair[1][:18]), name) for (line, pair), name in numbered if pair], path)
     odd = next((line for line, pair in pairs if pair and re.match(r"\d+\s*[:,\t]", lines[line - 1].strip())), None)
     if odd is not None:
@@ -78,12 +78,12 @@ def features_in_json(text: str, path: str) -> tuple[Any, ...]:
     keys = "features", "managedList", "featureset", "_source"
     keys += "inference_config", "learning_to_rank", "feature_extractors"
     try:
-        found: Any = json.loads(text)
-        while isinstance(found, dict):
-            found = next(found[key] for key in keys if key in found)
-        if not {type(name_of(one)) for one in found} <= {str}:
+        features: Any = json.loads(text)
+        while isinstance(features, dict):
+            features = next(features[key] for key in keys if key in features)
+        if not {type(name_of(feature)) for feature in features} <= {str}:
             raise TypeError
-        return tuple(found)
+        return tuple(features)
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError):
         raise FileFormatError(
             "the file has no list of features; write one name per line, or JSON with a list", file=path
@@ -100,46 +100,46 @@ def name_of(feature: Any) -> str:
 
 def name_in(comment: bytes) -> str:
     """Return the name of a document from its row's comment: `docid = NAME`, or else the first word, or else ""."""
-    named = _DOCID.search(comment)
-    words = [named[1]] if named else comment.lstrip(b"#").split(None, 1)
+    match = _DOCID.search(comment)
+    words = [match[1]] if match else comment.lstrip(b"#").split(None, 1)
     return words[0].decode("utf-8", "backslashreplace") if words else ""
 
 
 def words_in(text: bytes | bytearray) -> dict[str, str]:
     """Return the query texts in comment lines such as `# qid:1: red shoe`, which RankLib and Quepid use."""
-    found = ((qid.decode("utf-8", "backslashreplace"), words) for qid, words in _QUERY.findall(text))
-    return {qid: words.decode("utf-8", "backslashreplace") for qid, words in found}
+    pairs = ((qid.decode("utf-8", "backslashreplace"), words) for qid, words in _QUERY.findall(text))
+    return {qid: words.decode("utf-8", "backslashreplace") for qid, words in pairs}
 
 
 def names_in_head(head: bytes, file: str) -> dict[int, str]:
     """Return the feature names by number from comments before the first row, such as `# f1: name`."""
-    found = []
+    features = []
     for line, text in enumerate(head.split(b"\n"), 1):
         text = text.strip()
         if text and not text.startswith(b"#"):
             break
-        named = _COMMENT.fullmatch(text)
-        if named:
-            found.append((line, int(named[1][:18]), named[2].decode("utf-8", "backslashreplace")))
-    return _checked(found, file)
+        match = _COMMENT.fullmatch(text)
+        if match:
+            features.append((line, int(match[1][:18]), match[2].decode("utf-8", "backslashreplace")))
+    return _checked(features, file)
 
 
-def same_names(before: dict[int, str], found: dict[int, str], file: str) -> dict[int, str]:
+def same_names(before: dict[int, str], names: dict[int, str], file: str) -> dict[int, str]:
     """Return the names `found` in a file, or the previous files' names. Names that differ are refused."""
-    if before and found and before != found:
-        number = min(n for n in before.keys() | found.keys() if before.get(n) != found.get(n))
+    if before and names and before != names:
+        number = min(n for n in before.keys() | names.keys() if before.get(n) != names.get(n))
         raise FileFormatError(
-            f"feature {number} is called {found.get(number)!r}, but {before.get(number)!r} in a previous file",
+            f"feature {number} is called {names.get(number)!r}, but {before.get(number)!r} in a previous file",
             file=file,
         )
-    return found or before
+    return names or before
 
 
-def _checked(found: Iterable[tuple[int, int, str]], file: str) -> dict[int, str]:
+def _checked(features: Iterable[tuple[int, int, str]], file: str) -> dict[int, str]:
     """Check the line, number and name of each feature, and return the names by number."""
     names: dict[int, str] = {}
     seen: dict[str, int] = {}
-    for line, number, text in found:
+    for line, number, text in features:
         name = text.strip()
         if not name:
             raise FileFormatError("the line is blank, but must name a feature", file=file, line=line)

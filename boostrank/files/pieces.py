@@ -53,15 +53,15 @@ class DataFiles:
     def again(self, needed: bool = True) -> Iterator[None]:
         """Copy streams to temporary files, so that `pieces` can read them again."""
         with ExitStack() as stack:
-            for i, one in enumerate(self.files if needed else ()):
-                path = path_of(one)
+            for i, source in enumerate(self.files if needed else ()):
+                path = path_of(source)
                 if path is not None and os.path.isfile(path):
                     continue
-                copy, name = stack.enter_context(tempfile.TemporaryFile()), getattr(one, "name", "<stream>")
+                copy, name = stack.enter_context(tempfile.TemporaryFile()), getattr(source, "name", "<stream>")
                 if path is not None:
                     name = "<stdin>" if path == STANDARD_STREAM else path
-                    one = sys.stdin.buffer if path == STANDARD_STREAM else stack.enter_context(open(path, "rb"))
-                shutil.copyfileobj(one, copy)  # type: ignore[arg-type]
+                    source = sys.stdin.buffer if path == STANDARD_STREAM else stack.enter_context(open(path, "rb"))
+                shutil.copyfileobj(source, copy)  # type: ignore[arg-type]
                 self.files[i] = SimpleNamespace(name=name, read=copy.read, seek=copy.seek)  # type: ignore[call-overload]
             yield
 
@@ -76,9 +76,9 @@ class DataFiles:
         Query ids and the labels of libsvm text are parsed as strictly as by `read_files`, but the rest of a row is not
         parsed. A missing final newline is added.
         """
-        for one in self.files:
-            if isinstance(one, SimpleNamespace):
-                one.seek(0)
+        for source in self.files:
+            if isinstance(source, SimpleNamespace):
+                source.seek(0)
         with closing(self.spec.source(self.files, Reading(**self._reading, whole=True))) as opened:
             yield from _pieces(opened, self._progress)
 
@@ -193,14 +193,14 @@ def contiguous(pieces: Iterable[Piece], mend: str) -> Iterator[Piece]:
     for piece in pieces:
         if files[-1:] != [piece.file]:
             files.append(piece.file)
-        here = (len(files) - 1 << _LINE_BITS) + piece.line
-        first = seen.setdefault(piece.qid, here) if piece.begins else here
-        if first != here:
+        at = (len(files) - 1 << _LINE_BITS) + piece.line
+        first = seen.setdefault(piece.qid, at) if piece.begins else at
+        if first != at:
             by_row, line = not isinstance(piece.head, bytes), first & ((1 << _LINE_BITS) - 1)
-            place = f"{'row' if by_row else 'line'} {line}"
+            where = f"{'row' if by_row else 'line'} {line}"
             if len(files) > 1:
-                place = f"{files[first >> _LINE_BITS]}:{f' row {line}' if by_row else line}"
-            words = f"qid {piece.qid.decode()} reappears; it was first seen on {place}: {mend}"
+                where = f"{files[first >> _LINE_BITS]}:{f' row {line}' if by_row else line}"
+            words = f"qid {piece.qid.decode()} reappears; it was first seen on {where}: {mend}"
             raise Fault(piece.line, words).error(piece.file, 0, by_row=by_row)
         yield piece
 
@@ -309,10 +309,12 @@ class ColumnarOutput(Output):
             make = arrow(".parquet").ParquetWriter if self._format == "parquet" else ipc.new_file
             self._writer = make(self._file, head, **options)
         elif head is not self._head:
-            old, new = (dict(zip(one.names, one.types, strict=True)) for one in (self._schema, head))
+            old, new = (dict(zip(schema.names, schema.types, strict=True)) for schema in (self._schema, head))
             odd = [name for name in old | new if new.get(name) not in (old.get(name), arrow().null())]
             if odd:
-                kinds = " in the previous file, and here ".join(str(one.get(odd[0], "absent")) for one in (old, new))
+                kinds = " in the previous file, and here ".join(
+                    str(schema.get(odd[0], "absent")) for schema in (old, new)
+                )
                 raise FileFormatError(f"column {odd[0]!r} is {kinds}", file=file)
             self._same = head.equals(self._schema)
         self._head = head
@@ -382,7 +384,9 @@ def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None)
 def check_target(path: str, read: Iterable[Any]) -> None:
     """Check that an output can be written. The arguments are those of `open_output`."""
     check_writable(path, streams=True)
-    check_not_read(path, [one for one in read if isinstance(one, str | os.PathLike) and one != STANDARD_STREAM])
+    check_not_read(
+        path, [source for source in read if isinstance(source, str | os.PathLike) and source != STANDARD_STREAM]
+    )
     if path.endswith(".zst"):
         zstd_module()
     refuse_sidecars(path)

@@ -29,21 +29,21 @@ def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
     """Return the first existing file with one of the suffixes (for `data.txt.gz` also after `data.txt`), or None."""
     if path is None:
         return None
-    found = next(filter(os.path.lexists, sidecar_paths(path, suffixes)), None)
-    if found is not None and not os.path.isfile(found):
-        kind = "not a regular file" if os.path.exists(found) else "a broken link"
-        raise InputError(f"{found} would be read with {path}, but is {kind}; fix or remove it")
-    return found
+    sidecar = next(filter(os.path.lexists, sidecar_paths(path, suffixes)), None)
+    if sidecar is not None and not os.path.isfile(sidecar):
+        kind = "not a regular file" if os.path.exists(sidecar) else "a broken link"
+        raise InputError(f"{sidecar} would be read with {path}, but is {kind}; fix or remove it")
+    return sidecar
 
 
 def refuse_unread(path: str | None) -> None:
     """Refuse a data file with a side file that boostrank does not read."""
-    found = find_sidecar(path, UNREAD_SUFFIXES)
-    if found is not None:
-        what = "positions" if found.endswith(".position") else "initial scores"
+    sidecar = find_sidecar(path, UNREAD_SUFFIXES)
+    if sidecar is not None:
+        what = "positions" if sidecar.endswith(".position") else "initial scores"
         raise InputError(
-            f"{found} contains {what} for {path}, which boostrank does not read from files; to "
-            f"continue without them, run `mv {found} {found}.unused`"
+            f"{sidecar} contains {what} for {path}, which boostrank does not read from files; to "
+            f"continue without them, run `mv {sidecar} {sidecar}.unused`"
         )
 
 

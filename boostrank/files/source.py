@@ -23,7 +23,7 @@ from boostrank.core.errors import FileFormatError, ParameterError, did_you_mean
 from boostrank.core.files import path_of
 from boostrank.core.params import Registry
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.categories import Categories
+from boostrank.data.categories import Categories, Coding
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.feature_space import NUMBERED, FeatureSpace, misfit
 from boostrank.data.roles import DEFAULTS
@@ -83,8 +83,8 @@ class Reading(ReadOptions):
     @cached_property
     def training_qids(self) -> frozenset[Any]:
         """The query ids of the training data; empty if group sizes define the queries."""
-        named = isinstance(self.like, RankingDataset) and self.like.provenance.options.get("queries") == "qid"
-        return frozenset(self.like.queries.qid.tolist() if named else ())  # type: ignore[union-attr]
+        has_ids = isinstance(self.like, RankingDataset) and self.like.provenance.options.get("queries") == "qid"
+        return frozenset(self.like.queries.qid.tolist() if has_ids else ())  # type: ignore[union-attr]
 
     @property
     def known(self) -> Mapping[str, Categories] | None:
@@ -148,8 +148,8 @@ class File:
     def _state(self) -> tuple[int, int] | None:
         if self.path is None:
             return None
-        found = os.stat(self.path if self._descriptor is None else self._descriptor)
-        return found.st_size, found.st_mtime_ns
+        info = os.stat(self.path if self._descriptor is None else self._descriptor)
+        return info.st_size, info.st_mtime_ns
 
     @property
     def changed(self) -> bool:
@@ -178,6 +178,7 @@ class Source:
         base: number of the first feature; None if it depends on the files.
         blanks: whether empty cells are missing values, so that missing values need no warning.
         has_qid: whether rows have query ids. If not, side files with group sizes define the queries.
+        has_columns: whether a header defines the features and their order, so that later files must have them.
     """
 
     unused: tuple[str, ...] = ()
@@ -185,7 +186,7 @@ class Source:
     header_lines = 0
     chunk_bytes = 16 << 20
     base: int | None = 0
-    blanks = False
+    blanks = has_columns = False
     has_qid: bool
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
@@ -197,12 +198,13 @@ class Source:
                     "use --format if the file has another format"
                 )
         self.reading, self._files = reading, files
-        for one in files:
-            refuse_unread(path_of(one))
+        for source in files:
+            refuse_unread(path_of(source))
+        self.codings: dict[int, Coding] = {}  # by position of the categorical feature
         self._text = self._done = 0  # bytes of the closed files
         self._open: list[File] = []
         self.warnings: list[str] = []
-        sizes = [size_of(one) for one in files]
+        sizes = [size_of(source) for source in files]
         self.total = None if None in sizes else sum(size for size in sizes if size is not None)
         try:
             self.first = self._next(0)
@@ -212,7 +214,7 @@ class Source:
 
     # A format defines these ------------------------------------------------------------------------------------------
 
-    def open_file(self, one: OneSource, max_bytes: int | None) -> Any:
+    def open_file(self, source: OneSource, max_bytes: int | None) -> Any:
         """Open a file as a `File`."""
         raise NotImplementedError
 
@@ -223,8 +225,8 @@ class Source:
         """Parse the chunk that `load` returns. Several threads call this method."""
         raise NotImplementedError
 
-    def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
-        """Return the number of the first feature and all feature names, from the `assemble.Totals` of all blocks."""
+    def schema(self, totals: Any) -> FeatureSpace:
+        """Return the features with all their names and categories, given the `assemble.Totals` of all blocks."""
         raise NotImplementedError
 
     def in_order(self, block: Block) -> None:
@@ -234,10 +236,12 @@ class Source:
         """Return a mapping from feature numbers to names, as set by options or files, or {} if there are none."""
         return {}
 
+    # ------------------------------------------------------------------------------------------------------------------
+
     def place_of(self, base: int) -> Int64Array | None:
         """Return the column of each feature in the training data, int64[d], or None to match features by position."""
         space, names = self.reading.space, self.numbered_names(base)
-        if space is None or not names or all(map(NUMBERED.fullmatch, space.feature_names)):
+        if self.has_columns or space is None or not names or all(map(NUMBERED.fullmatch, space.feature_names)):
             return None
         numbers = {name: number for number, name in names.items() if name not in space.ignored}
         missing = [name for name in space.feature_names if name not in numbers]
@@ -246,22 +250,10 @@ class Source:
             raise FileFormatError(misfit(missing, more), file=self.first.name)
         return np.array([numbers[name] for name in space.feature_names], np.int64) - base
 
-    def how(self, base: int) -> tuple[int | None, dict[str, Any]]:
-        """Return the number of the first feature and the column options, which are recorded with a model."""
-        return base, {}
-
-    def categories(self) -> dict[str, Categories]:
-        """Return the categories of each categorical feature, after the last block."""
-        return {}
-
-    def space(self) -> FeatureSpace | None:
-        """Return the features found so far, which later files must have, or None if files may differ."""
-        return None
-
-    def say(self, whose: str) -> None:
+    def warn_of_categories(self, whose: str) -> None:
         """Warn about categories that were read as missing values because the data `whose` lack them."""
-
-    # ------------------------------------------------------------------------------------------------------------------
+        for coding in self.codings.values():
+            coding.warn(whose)
 
     @property
     def done(self) -> int:
@@ -372,19 +364,19 @@ def _ahead(items: Iterator[T]) -> Iterator[T]:
 
 def expand(source: AnySource) -> list[OneSource]:
     """Return a list of files in which folders and patterns (`*`, `?`, `[...]`) are replaced by their files."""
-    found: list[OneSource] = []
-    for one in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
-        path = path_of(one)
-        found += [one] if path is None else matching(path)
-    if not found:
+    sources: list[OneSource] = []
+    for item in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
+        path = path_of(item)
+        sources += [item] if path is None else matching(path)
+    if not sources:
         raise ParameterError("no file is given; pass at least one")
     seen = set()
-    for path in (one for one in found if isinstance(one, str)):
+    for path in (item for item in sources if isinstance(item, str)):
         real = path if path == "-" else os.path.realpath(path)
         if real in seen:
             raise ParameterError(f"{'standard input' if path == '-' else path} is given twice in one data set")
         seen.add(real)
-    return found
+    return sources
 
 
 def matching(path: str) -> list[str]:
@@ -394,16 +386,16 @@ def matching(path: str) -> list[str]:
         return [path]
     # Spark, Hive and Delta write marker and log files next to the parts, named _NAME or .NAME.
     pattern = os.path.join(glob.escape(path), "[!_.]*") if is_folder else path
-    found = set(glob.glob(pattern, recursive=True))
-    beside = {one + suffix for one in found for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)}
-    files = sorted(found - beside)
+    paths = set(glob.glob(pattern, recursive=True))
+    beside = {file + suffix for file in paths for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX, *UNREAD_SUFFIXES)}
+    files = sorted(paths - beside)
     if not files:
         raise FileFormatError("the folder has no files" if is_folder else "no file matches", file=path)
     if is_folder and os.path.isdir(os.path.join(path, "_delta_log")):  # old parts stay in the folder
         raise FileFormatError(
             "the folder is a Delta table, which may contain outdated files; write the table as Parquet", file=path
         )
-    sets = {name for one in files if (name := os.path.basename(one).partition(".")[0].lower()) in _SETS}
+    sets = {name for file in files if (name := os.path.basename(file).partition(".")[0].lower()) in _SETS}
     if is_folder and len(sets) > 1:
         raise FileFormatError(
             f"the folder contains {' and '.join(sorted(sets))}, which are not one data set; pass one of the files",
@@ -462,13 +454,13 @@ def format_of(source: Any, format: str = "auto") -> Format:
     """Return the format of files, folders, patterns or file objects from the file extension or else the content."""
     if format != "auto":
         return FORMATS.get(format)
-    found = {}
-    for one in expand(source):
-        spec = format_by_name(path_of(one) or "") or _by_content(one)
-        found[spec.name] = spec
-    if len(found) > 1:
-        raise ParameterError(f"the files have several formats ({', '.join(sorted(found))}); pass --format")
-    return next(iter(found.values()))
+    specs = {}
+    for file in expand(source):
+        spec = format_by_name(path_of(file) or "") or _by_content(file)
+        specs[spec.name] = spec
+    if len(specs) > 1:
+        raise ParameterError(f"the files have several formats ({', '.join(sorted(specs))}); pass --format")
+    return next(iter(specs.values()))
 
 
 def format_by_name(path: str) -> Format | None:
@@ -483,15 +475,15 @@ def format_by_magic(head: bytes) -> Format | None:
     return next((spec for spec in FORMATS if head.startswith(spec.begins)), None)
 
 
-def _by_content(one: Any) -> Format:
+def _by_content(source: Any) -> Format:
     """Return the format of a regular file from its content. The default is libsvm, also for pipes."""
     libsvm = FORMATS.get("libsvm")
-    if not os.path.isfile(path_of(one) or ""):
+    if not os.path.isfile(path_of(source) or ""):
         return libsvm
-    with suppress(OSError), open(one, "rb") as file:
-        if (found := format_by_magic(file.read(8))) is not None:
-            return found
-    head = libsvm.source.head_of(one)  # type: ignore[attr-defined]
+    with suppress(OSError), open(source, "rb") as file:
+        if (by_magic := format_by_magic(file.read(8))) is not None:
+            return by_magic
+    head = libsvm.source.head_of(source)  # type: ignore[attr-defined]
     return next((spec for spec in FORMATS if spec.looks_so(head)), libsvm)
 
 

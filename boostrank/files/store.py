@@ -1,17 +1,15 @@
-"""Streaming reader that keeps features in a temporary file, a few blocks in memory, and labels and
-queries in a cache.
+"""Streaming reader that keeps features in a temporary file, a few blocks in memory, and labels and queries in a cache.
 
-One pass over the files writes their float32 values, dense or sparse. Labels and queries stay in
-memory. Later steps (bins, hashes, predictions) read pieces of rows at the speed of the page cache.
-Labels, queries, width and warnings are cached with a key that consists of the state of the files,
-the reader's code and its options, so a second run reads the text only if it needs the features.
+One pass over the files writes their float32 values, dense or sparse. Labels and queries stay in memory. Later steps
+(bins, hashes, predictions) read pieces of rows at the speed of the page cache. Labels, queries, width and warnings are
+cached with a key that consists of the state of the files, the reader's code and its options, so a second run reads the
+text only if it needs the features.
 
-A cache entry is one file: NumPy's npz with the arrays and a header (JSON with key and note), then a
-checksum. It may refer to one large file of another library, whose length and checksum are in the
-header and are verified first. Both files are written under new names and synced before the entry is
-renamed into place, so a killed run leaves the old or the new entry. If two runs write the same
-entry, the last one wins, and both are correct. An entry is ignored if it has another key, version,
-machine or user, or is truncated or damaged. Entries contain no code (no pickles).
+A cache entry is one file: NumPy's npz with the arrays and a header (JSON with key and note), then a checksum. It may
+refer to one large file of another library, whose length and checksum are in the header and are verified first. Both
+files are written under new names and synced before the entry is renamed into place, so a killed run leaves the old or
+the new entry. If two runs write the same entry, the last one wins, and both are correct. An entry is ignored if it
+has another key, version, machine or user, or is truncated or damaged. Entries contain no code (no pickles).
 """
 
 from __future__ import annotations
@@ -74,14 +72,11 @@ _INVALID = (
 CHUNK_BYTES = 4 << 20
 
 
-# Rows on disk
-# ---------------------------------------------------------------------------------------------------------
+# Rows on disk ---------------------------------------------------------------------------------------------------------
 
 
 class _Place(NamedTuple):
-    """The position of a block in the file, its number of rows, and its width (dense) or number of
-    values (sparse).
-    """
+    """The position of a block in the file, its number of rows, and its width (dense) or number of values (sparse)."""
 
     offset: int
     rows: int
@@ -103,11 +98,11 @@ class RowStore:
         """Write the features of the next block, and remove them from the block."""
         if block.dense is not None:
             parts: list[Array] = [block.dense]
-            place = _Place(self._size, block.n_rows, block.dense.shape[1], 0)
+            position = _Place(self._size, block.n_rows, block.dense.shape[1], 0)
         else:
             assert block.sparse is not None
             parts = list(block.sparse)
-            place = _Place(self._size, block.n_rows, -1, parts[1].size)
+            position = _Place(self._size, block.n_rows, -1, parts[1].size)
         try:
             for part in parts:
                 data = np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
@@ -121,8 +116,8 @@ class RowStore:
                 "so far); they take 4 bytes per value until training ends; use a larger disk (--cache, or TMPDIR "
                 "without a cache)"
             ) from error
-        self._places.append(place)
-        self._starts.append(self._starts[-1] + place.rows)
+        self._places.append(position)
+        self._starts.append(self._starts[-1] + position.rows)
         block.dense = block.sparse = None
 
     def features(self, shape: tuple[int, int], base: int, *, is_sparse: bool) -> StoredFeatures:
@@ -136,15 +131,15 @@ class RowStore:
 
     def read(self, i: int, first: int, stop: int) -> Block:
         """Return rows `first` to `stop` of block i."""
-        place, rows = self._places[i], stop - first
+        position, rows = self._places[i], stop - first
         block = Block(np.zeros(rows), np.zeros(0, np.int64))
-        if place.width >= 0:
-            block.dense = self._array(place.offset + 4 * first * place.width, (rows, place.width), np.float32)
+        if position.width >= 0:
+            block.dense = self._array(position.offset + 4 * first * position.width, (rows, position.width), np.float32)
             return block
-        ends = self._array(place.offset, place.rows, np.int64)
+        ends = self._array(position.offset, position.rows, np.int64)
         begin, end = int(ends[first - 1]) if first else 0, int(ends[stop - 1])
-        ids = place.offset + 8 * place.rows
-        values = self._array(ids + 4 * (place.cells + begin), end - begin, np.float32)
+        ids = position.offset + 8 * position.rows
+        values = self._array(ids + 4 * (position.cells + begin), end - begin, np.float32)
         block.sparse = ends[first:stop] - begin, self._array(ids + 4 * begin, end - begin, np.int32), values
         return block
 
@@ -162,12 +157,10 @@ class RowStore:
 
 
 class StoredFeatures(InParts):
-    """Features on disk, float32[N, d]. The slices `features[a:b]` and `features[rows]` are read
-    into memory.
+    """Features on disk, float32[N, d]. The slices `features[a:b]` and `features[rows]` are read into memory.
 
     Args:
-        store: the rows, or a function that reads the text when rows are first used, which a cache
-            may make unnecessary.
+        store: the rows, or a function that reads the text when rows are first used, which a cache may make unnecessary.
         base: number of the first feature in the file.
     """
 
@@ -218,24 +211,19 @@ class StoredFeatures(InParts):
         return out
 
 
-# The cache
-# ------------------------------------------------------------------------------------------------------------
+# The cache ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Entry:
-    """The contents of an entry: plain data, arrays by name, and the opened and verified large file
-    if there is one.
-    """
+    """The contents of an entry: plain data, arrays by name, and the opened and verified large file if there is one."""
 
     note: dict[str, Any]
     arrays: dict[str, Array]
     big: BinaryIO | None = None
 
     def big_path(self) -> str:
-        """Return a path to the verified file, which remains valid if the file is replaced in the
-        meantime.
-        """
+        """Return a path to the verified file, which remains valid if the file is replaced in the meantime."""
         assert self.big is not None
         same = f"/proc/self/fd/{self.big.fileno()}"
         return same if os.path.exists(same) else str(self.big.name)
@@ -279,8 +267,7 @@ class Cache:
     ) -> bool:
         """Write or replace an entry. Return False on failure, and store the reason in `refused`.
 
-        The contents must depend only on the key. `write_big` writes the large file and returns True
-        if it is complete.
+        The contents must depend only on the key. `write_big` writes the large file and returns True if it is complete.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -314,9 +301,7 @@ def entry_name(what: str, *parts: Any) -> str:
 
 
 def file_state(path: str) -> list[Any] | None:
-    """Return the size, modification time, change time and inode of a file, or None if it does not
-    exist.
-    """
+    """Return the size, modification time, change time and inode of a file, or None if it does not exist."""
     try:
         info = os.stat(path)
     except OSError:
@@ -390,8 +375,7 @@ def _checksum(file: BinaryIO) -> str:
 def _open(path: Path) -> BinaryIO:
     """Open a regular file that belongs to this user or root.
 
-    Checksums do not prevent attacks, engines trust the files they load, and data folders are often
-    writable by others.
+    Checksums do not prevent attacks, engines trust the files they load, and data folders are often writable by others.
     """
     info = os.stat(path)  # before opening, which would block on a pipe
     if not stat.S_ISREG(info.st_mode) or (os.name != "nt" and info.st_uid not in (0, os.geteuid())):
@@ -409,8 +393,7 @@ def _big_name(entry: Path) -> str | None:
     return None if big is None else big.name
 
 
-# The reader
-# -----------------------------------------------------------------------------------------------------------
+# The reader -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -445,8 +428,8 @@ def stream_files(
         return _read(files, None, external_memory, reading)
     changed = checked.changed | {"format": spec.name, "keep_names": None}
     if spec.is_table:
-        known = None if checked.known is None else to_record(checked.known)
-        changed |= {"labelled": labelled, "columns": checked.roles, "known": known}
+        categories = None if checked.known is None else to_record(checked.known)
+        changed |= {"labelled": labelled, "columns": checked.roles, "known": categories}
     folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
     let_clock_pass(paths)
     of_files = {"files": _states(paths), "reader": reader_version(), "options": changed, "like": _like(checked)}
@@ -465,9 +448,7 @@ def stream_files(
 
 
 def _like(reading: Reading) -> Any:
-    """Return what later files depend on in the training data: feature numbers, feature names and
-    query ids.
-    """
+    """Return what later files depend on in the training data: feature numbers, feature names and query ids."""
     space = reading.space
     if space is None:
         return None
@@ -480,7 +461,7 @@ def _states(paths: Sequence[str]) -> list[Any]:
     states = []
     for path in paths:
         sides = [find_sidecar(path, suffixes) for suffixes in (GROUP_SUFFIXES, (WEIGHT_SUFFIX,))]
-        states.append([path, file_state(path), *([one, file_state(one)] if one else None for one in sides)])
+        states.append([path, file_state(path), *([side, file_state(side)] if side else None for side in sides)])
     return states
 
 

@@ -23,6 +23,7 @@ from boostrank.core.queries import time_text
 from boostrank.core.types import Array, Float32Array, Float64Array, Int64Array, first_true
 from boostrank.data.categories import Categories, Coding, is_coarse
 from boostrank.data.feature_space import FeatureSpace
+from boostrank.data.frames import read_codes
 from boostrank.files import blocks as slots
 from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, UnreadableLine, zeroed
 from boostrank.files.columns import Columns, choose_columns
@@ -92,9 +93,9 @@ class Batch:
         """Return the error about a row, which is counted from 0."""
         return self.fault(row, reason).error(self.file.name, self.first, by_row=self.by_row)
 
-    def refuse_column(self, place: int, reason: str) -> FileFormatError:
+    def refuse_column(self, position: int, reason: str) -> FileFormatError:
         """Return the error about a column."""
-        return FileFormatError(f"column {self.columns.header[place]!r} {reason}", file=self.file.name)
+        return FileFormatError(f"column {self.columns.header[position]!r} {reason}", file=self.file.name)
 
     # Columns by name
 
@@ -109,9 +110,9 @@ class Batch:
 
     def names(self, name: str) -> Array:
         """Return a column as text, object[n]. Missing values become "", and whole floats are written as integers."""
-        place = self._place(name)
-        text = self.words(place).fill_null("")
-        if arrow().types.is_floating(self.decoded(place).type):
+        position = self._place(name)
+        text = self.words(position).fill_null("")
+        if arrow().types.is_floating(self.decoded(position).type):
             text = arrow(".compute").replace_substring_regex(text, r"\.0$|^nan$", "")
         return np.asarray(text, object)
 
@@ -121,55 +122,46 @@ class Batch:
 
     def truth(self, name: str) -> Int64Array:
         """Return a Boolean column (0 and 1, or false and true) as int64[n]."""
-        pa, pc, shown = arrow(), arrow(".compute"), self.text(name)
-        found = np.asarray(pc.fill_null(pc.index_in(shown, pa.array([*_NO, *_YES])), -1))
-        bad = first_true(found < 0)
+        pa, pc, words = arrow(), arrow(".compute"), self.text(name)
+        codes = np.asarray(pc.fill_null(pc.index_in(words, pa.array([*_NO, *_YES])), -1))
+        bad = first_true(codes < 0)
         if bad is not None:
-            value = shown[bad].as_py()
+            value = words[bad].as_py()
             what = "is missing" if value in (None, "nan") else f"is {value[:40]}"
             raise self.refuse(bad, f"{name} {what}, and must be 0 or 1 (or false, true)")
-        return np.asarray(found // len(_NO), np.int64)
+        return np.asarray(codes // len(_NO), np.int64)
 
     def _place(self, name: str) -> int:
         return self.columns.header.index(name)
 
     # Columns by position
 
-    def numbers(self, place: int) -> Array:
+    def numbers(self, position: int) -> Array:
         """Return a numeric column as float[n], where NaN is missing."""
-        pa, array = arrow(), self.decoded(place)
+        pa, array = arrow(), self.decoded(position)
         if not is_number(array.type):
-            raise self.refuse_column(place, f"is of type {array.type}; expected numbers")
+            raise self.refuse_column(position, f"is of type {array.type}; expected numbers")
         if array.type not in (pa.float32(), pa.float64()):
             array = arrow(".compute").cast(array, pa.float64(), safe=False)
         return np.asarray(array)
 
-    def codes(self, place: int) -> tuple[Float64Array, list[Any]]:
+    def codes(self, position: int) -> tuple[Float64Array, list[Any]]:
         """Return each row's position in the list of these rows' categories (NaN is missing), and the list."""
-        array = self.sound(place)
-        if not arrow().types.is_dictionary(array.type):
-            array = array.dictionary_encode()
-        codes = np.asarray(array.indices.cast(arrow().float64()))
-        values = array.dictionary.to_pylist()
-        known = np.array([value is not None and value == value for value in values], bool)
-        if not known.all():  # dictionaries may contain null
-            places = np.append(np.where(known, np.cumsum(known) - 1.0, np.nan), np.nan)
-            codes = places[np.where(np.isnan(codes), -1, codes).astype(np.int64)]
-            values = [value for value, is_known in zip(values, known, strict=True) if is_known]
-        return codes, values
+        codes, values = read_codes(arrow().chunked_array([self.sound(position)]))
+        return np.where(codes < 0, np.nan, codes), values
 
-    def words(self, place: int) -> Any:
+    def words(self, position: int) -> Any:
         """Return a column as an Arrow text array."""
-        pa, array = arrow(), self.decoded(place)
+        pa, array = arrow(), self.decoded(position)
         if getattr(array.type, "extension_name", "") == "arrow.uuid":
-            array = pa.array([one and str(one) for one in array.to_pylist()], pa.string())
+            array = pa.array([value and str(value) for value in array.to_pylist()], pa.string())
         try:
             if pa.types.is_duration(array.type):
                 raise pa.ArrowInvalid
             text = arrow(".compute").cast(array, pa.string())
         except pa.ArrowException:
             raise self.refuse_column(
-                place, f"is of type {array.type}; ids must be integers or text: convert the column"
+                position, f"is of type {array.type}; ids must be integers or text: convert the column"
             ) from None
         if not (pa.types.is_temporal(array.type) or pa.types.is_decimal(array.type)):
             return text
@@ -177,9 +169,9 @@ class Batch:
         plain = pa.array(map(_plain, coded.dictionary.to_pylist()), pa.string())
         return plain.take(coded.indices)
 
-    def query_ids(self, place: int) -> tuple[Array, list[Fault]]:
+    def query_ids(self, position: int) -> tuple[Array, list[Fault]]:
         """Return the query id of each row as int64 or objects (see `runs_of`), and the rows without a query id."""
-        pa, pc, array, name = arrow(), arrow(".compute"), self.decoded(place), self.columns.header[place]
+        pa, pc, array, name = arrow(), arrow(".compute"), self.decoded(position), self.columns.header[position]
         array = array.cast(pa.int64()) if pa.types.is_boolean(array.type) else array
         kind = array.type
         if (pa.types.is_integer(kind) and kind != pa.uint64()) or pa.types.is_floating(kind):
@@ -194,33 +186,33 @@ class Batch:
                 self.fault(row, f"query id in column {name!r} is missing or fractional; ids must be integers or text")
                 for row in np.flatnonzero(wrong)
             ]
-        coded = self.words(place).dictionary_encode()
+        coded = self.words(position).dictionary_encode()
         ids = [_canonical(word) for word in coded.dictionary.to_pylist()]
         codes = np.asarray(coded.indices.fill_null(-1))
         absent = f"query id in column {name!r} is missing"
-        has_numbers = any(isinstance(one, int) for one in ids)  # `nan` among numbers is a missing id
-        reasons = [absent if has_numbers and str(one).lower() in _NO_ID else _why_no_id(one) for one in ids] + [absent]
+        has_numbers = any(isinstance(qid, int) for qid in ids)  # `nan` among numbers is a missing id
+        reasons = [absent if has_numbers and str(qid).lower() in _NO_ID else _why_no_id(qid) for qid in ids] + [absent]
         wrong = np.flatnonzero(np.array(list(map(bool, reasons)))[codes])
         return np.array([*ids, None], object)[codes], [self.fault(row, reasons[codes[row]]) for row in wrong]
 
-    def decoded(self, place: int) -> Any:
+    def decoded(self, position: int) -> Any:
         """Return a column with decoded dictionaries."""
-        array = self.arrays[place]
+        array = self.arrays[position]
         if is_number(array.type):
             return array
-        array = self.sound(place)
+        array = self.sound(position)
         if not arrow().types.is_dictionary(array.type):
             return array
         values = array.dictionary
         return (values.cast(arrow().large_string()) if is_text(values.type) else values).take(array.indices)
 
-    def sound(self, place: int) -> Any:
+    def sound(self, position: int) -> Any:
         """Validate and return a text or dictionary column, because damaged files may contain any bytes and codes."""
         try:
-            self.arrays[place].validate(full=True)
+            self.arrays[position].validate(full=True)
         except arrow().ArrowException as error:
-            raise self.refuse_column(place, f"is damaged: {' '.join(str(error).split())}") from None
-        return self.arrays[place]
+            raise self.refuse_column(position, f"is damaged: {' '.join(str(error).split())}") from None
+        return self.arrays[position]
 
 
 class TableSource(Source):
@@ -228,12 +220,11 @@ class TableSource(Source):
 
     unused: tuple[str, ...] = ("zero_based", "repeated", "max_feature", "n_features", "feature_names")
     chunk_bytes = 6 << 20
-    blanks = True
+    blanks = has_columns = True
 
     def __init__(self, files: Sequence[OneSource], reading: Reading) -> None:
         arrow()  # raises if pyarrow is missing
         self.columns: Columns = None  # type: ignore[assignment]
-        self.codings: dict[int, Coding] = {}
         self.text: dict[str, int] = {}  # first line of each text feature, in lenient reading
         self.ordered: dict[str, int | None] = {}  # number of categories by ordered column, None if unknown
         self._lock = threading.Lock()
@@ -254,12 +245,12 @@ class TableSource(Source):
 
     def _as_written(self, chunk: Any, batch: Batch) -> Block:
         """Return the rows before the first unreadable row as they are written in the file, with their queries."""
-        place, lines = batch.columns.qid, batch.lines
-        assert place is not None
-        ids, faults = batch.query_ids(place)
+        position, lines = batch.columns.qid, batch.lines
+        assert position is not None
+        ids, faults = batch.query_ids(position)
         bad = sorted([*batch.faults, *faults], key=lambda fault: fault.line)[:1]
         lines = lines[lines < bad[0].line] if bad else lines
-        block = Block(np.zeros(lines.size), lines=lines, bad=bad, unterminated=batch.unterminated, qid_column=place)
+        block = Block(np.zeros(lines.size), lines=lines, bad=bad, unterminated=batch.unterminated, qid_column=position)
         block.counts[slots.LINES] = batch.n_lines
         block.runs, block.names = slots.runs_of(ids[: lines.size], lines)
         block.text, block.head, ends = self.written(chunk, batch)
@@ -272,29 +263,29 @@ class TableSource(Source):
         """Choose the columns of a file from its header; see `choose_columns`."""
         reading, first = self.reading, self.columns
         if first is not None and reading.space is None:  # later files must match the first
-            codes = {first.names[first.places.index(place)]: Categories(()) for place in first.coded}
+            codes = {first.names[first.places.index(position)]: Categories(()) for position in first.coded}
             reading = replace(reading, like=FeatureSpace(None, len(first.names), first.names, first.how, codes))
         has_sizes = find_sidecar(path, GROUP_SUFFIXES) is not None
         how = {"has_sizes": has_sizes, "declared": declared, "metadata": metadata}
-        found = choose_columns(header, reading, name, header_lines=self.header_lines, **how)
+        columns = choose_columns(header, reading, name, header_lines=self.header_lines, **how)
         if first is None:
-            self.columns = found
-        elif first.names != found.names or (first.qid is None) != (found.qid is None):
+            self.columns = columns
+        elif first.names != columns.names or (first.qid is None) != (columns.qid is None):
             raise FileFormatError("has other columns than the previous file", file=name)
-        return found
+        return columns
 
     def with_text(self, columns: Columns, text: Mapping[int, tuple[int, int]], line: int, file: str) -> Columns:
         """Refuse text features, given their values and cells in the first rows. Lenient reading codes them."""
         if not text:
             return columns
-        names = {columns.header[place]: numbers for place, numbers in text.items()}
+        names = {columns.header[position]: numbers for position, numbers in text.items()}
         if not self.reading.lenient:
             words, options = text_words(names, self.reading)
             raise FileFormatError(f"{words}: {options}", file=file, line=line)
         self.text = {name: line for name in names} | self.text
-        found = replace(columns, coded=columns.coded | text.keys())
-        self.columns = found if self.columns is columns else self.columns
-        return found
+        with_coded = replace(columns, coded=columns.coded | text.keys())
+        self.columns = with_coded if self.columns is columns else self.columns
+        return with_coded
 
     def text_words(self, rows: int) -> tuple[str, str]:
         """Return the message about text features, and the options that read the table."""
@@ -309,22 +300,22 @@ class TableSource(Source):
         columns, reading, faults = batch.columns, self.reading, list(batch.faults)
         values: dict[int, Array] = {}
         categories = {}
-        for j, place in enumerate(columns.places):
-            if place in columns.coded:
-                values[place], categories[j] = batch.codes(place)
+        for j, position in enumerate(columns.places):
+            if position in columns.coded:
+                values[position], categories[j] = batch.codes(position)
             else:
-                values[place] = batch.numbers(place)
-        out = _matrix([values[place] for place in columns.places], len(batch))
+                values[position] = batch.numbers(position)
+        out = _matrix([values[position] for position in columns.places], len(batch))
         infinite = self._check_infinities(out, batch, values, faults) if np.isinf(out).any() else 0
         labels, ids, documents = np.zeros(len(batch)), None, None
         more = {
-            place: np.asarray(batch.numbers(place), np.float64)
-            for place in columns.needed(reading)[0]
-            if place not in values
+            position: np.asarray(batch.numbers(position), np.float64)
+            for position in columns.needed(reading)[0]
+            if position not in values
         }
-        for role, place in (("label", columns.label), ("weight", columns.weight)):
-            if place in more:
-                faults += _missing(more[place], batch, columns.header[place], role)
+        for role, position in (("label", columns.label), ("weight", columns.weight)):
+            if position in more:
+                faults += _missing(more[position], batch, columns.header[position], role)
         labels = more.get(columns.label, labels)  # type: ignore[arg-type]
         if columns.qid in batch.arrays:
             ids, without = batch.query_ids(columns.qid)
@@ -338,19 +329,19 @@ class TableSource(Source):
         if bad:
             keep = ~np.isin(lines, list(bad))
             out, labels, lines = np.ascontiguousarray(out[keep]), labels[keep], lines[keep]
-            ids, documents = (None if one is None else one[keep] for one in (ids, documents))
-            more = {place: array[keep] for place, array in more.items()}
+            ids, documents = (None if item is None else item[keep] for item in (ids, documents))
+            more = {position: array[keep] for position, array in more.items()}
         block = Block.of(np.asarray(labels, np.float64) + 0.0, out, ids, lines)  # -0 becomes 0
         counts = block.counts
         counts[slots.BAD_ROWS], counts[slots.LINES], counts[slots.INFINITIES] = len(bad), batch.n_lines, infinite
         counts[slots.BLANK_LINES] = batch.n_lines - np.union1d(lines, list(bad)).size
         block.weights = None if columns.weight is None else more.get(columns.weight)
-        block.others = {columns.header[place]: more[place] for place in columns.others if place in more}
+        block.others = {columns.header[position]: more[position] for position in columns.others if position in more}
         block.categories, block.document_names = categories, documents
-        block.coarse = tuple(columns.header[place] for place in columns.places if is_coarse(values[place]))
+        block.coarse = tuple(columns.header[position] for position in columns.places if is_coarse(values[position]))
         block.bad = sorted(bad.values(), key=lambda fault: fault.line)[: slots.BAD_KEPT]
-        block.stand_ins = {one.stand_in[0]: (one.line, 0) for one in reversed(stand_ins) if one.stand_in}
-        block.stand_in_rows = len({one.line for one in stand_ins} - bad.keys())
+        block.stand_ins = {item.stand_in[0]: (item.line, 0) for item in reversed(stand_ins) if item.stand_in}
+        block.stand_in_rows = len({item.line for item in stand_ins} - bad.keys())
         block.unterminated, block.size = batch.unterminated, batch.size
         if reading.known is not None:  # codes do not depend on earlier blocks
             with self._lock:  # counts of unknown categories are shared
@@ -386,37 +377,21 @@ class TableSource(Source):
         at, inf = np.nonzero(np.isinf(out)), self.reading.inf
         if inf != "keep":
             out[at] = np.nan
-        for row, j in zip(*(one.tolist() for one in at), strict=True) if inf == "stop" else ():
-            place = batch.columns.places[j]
-            value = float(values[place][row])
+        for row, j in zip(*(axis.tolist() for axis in at), strict=True) if inf == "stop" else ():
+            position = batch.columns.places[j]
+            value = float(values[position][row])
             words = "is infinite; use --inf keep or --inf missing" if np.isinf(value) else BEYOND_FLOAT32
-            faults.append(batch.fault(row, f"value {value:g} of column {batch.columns.header[place]!r} {words}"))
+            faults.append(batch.fault(row, f"value {value:g} of column {batch.columns.header[position]!r} {words}"))
         return 0 if inf == "stop" else at[0].size
 
-    def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
-        return 0, self.columns.names
-
-    def how(self, base: int) -> tuple[int | None, dict[str, Any]]:
-        return None, self.columns.how
-
-    def categories(self) -> dict[str, Categories]:
-        if self.reading.known is not None:
-            return dict(self.reading.known)
-        return {self.columns.names[j]: self.codings[j].categories for j in sorted(self.codings)}
+    def schema(self, totals: Any) -> FeatureSpace:
+        names, categories = self.columns.names, self.reading.known
+        if categories is None:
+            categories = {names[j]: self.codings[j].categories for j in sorted(self.codings)}
+        return FeatureSpace(None, len(names), names, self.columns.how, categories)
 
     def numbered_names(self, base: int = 0) -> Mapping[int, str]:
         return dict(enumerate(self.columns.names))
-
-    def place_of(self, base: int) -> None:
-        """Return None: the header defines the columns and their order."""
-
-    def space(self) -> FeatureSpace:
-        names = self.columns.names
-        return FeatureSpace(None, len(names), names, self.columns.how, self.categories())
-
-    def say(self, whose: str) -> None:
-        for coding in self.codings.values():
-            coding.warn(whose)
 
 
 def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[str, str]:
@@ -426,7 +401,7 @@ def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[s
         for name, (n, cells) in text.items()
         if not reading.takes_categories or n in (1, cells) or (n > _FEW and n > _SHARE * cells)
     ]
-    shown = [f"{name!r} ({n:,} value{'s' * (n > 1)})" for name, (n, _) in text.items()]
+    listed = [f"{name!r} ({n:,} value{'s' * (n > 1)})" for name, (n, _) in text.items()]
     options: list[str] = []
     for flag, before, names in (
         ("drop", reading.drop, no_classes),
@@ -434,7 +409,7 @@ def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[s
     ):
         if names:
             options.append(f"--{flag} {typed_names(*(before or ()), *names)}")
-    return f"text in column{'s' * (len(text) > 1)} {', '.join(shown)}", " ".join(options)
+    return f"text in column{'s' * (len(text) > 1)} {', '.join(listed)}", " ".join(options)
 
 
 def is_number(kind: Any) -> bool:
@@ -462,16 +437,16 @@ def _matrix(columns: Sequence[Array], rows: int) -> Float32Array:
 
 def _missing(values: Float64Array, batch: Batch, name: str, role: str) -> list[Fault]:
     """Return the rows that have a missing or infinite label or weight, or a negative weight."""
-    found = []
+    faults = []
     for row in np.flatnonzero(~np.isfinite(values) | ((values < 0) & (role == "weight"))).tolist():
         value = float(values[row])
         if np.isfinite(value):
             words = f"{role} {value:g} in column {name!r} is negative"
         else:
-            shown = "missing" if np.isnan(value) else "infinite"
-            words = f"{role} in column {name!r} is {shown}; every row needs a number"
-        found.append(batch.fault(row, words))
-    return found
+            state = "missing" if np.isnan(value) else "infinite"
+            words = f"{role} in column {name!r} is {state}; every row needs a number"
+        faults.append(batch.fault(row, words))
+    return faults
 
 
 def _canonical(word: str) -> int | str:
@@ -487,15 +462,15 @@ def _plain(word: str) -> str:
     return time_text(_WHOLE.sub("", word))
 
 
-def _why_no_id(one: int | str) -> str:
-    if isinstance(one, int):
+def _why_no_id(qid: int | str) -> str:
+    if isinstance(qid, int):
         return ""
-    if not one or any(ord(c) < 32 or ord(c) == 127 for c in one):
-        return f"query id {one!r} is blank, or contains control characters"
-    if _ROUNDED.fullmatch(one):
-        return f"query id {one!r} was rounded by a spreadsheet, and may be several: write the column as text"
-    if _FRACTION.fullmatch(one):
-        return f"query id {one!r} is not an integer; ids must be integers or text: convert them"
+    if not qid or any(ord(c) < 32 or ord(c) == 127 for c in qid):
+        return f"query id {qid!r} is blank, or contains control characters"
+    if _ROUNDED.fullmatch(qid):
+        return f"query id {qid!r} was rounded by a spreadsheet, and may be several: write the column as text"
+    if _FRACTION.fullmatch(qid):
+        return f"query id {qid!r} is not an integer; ids must be integers or text: convert them"
     return ""
 
 
@@ -560,7 +535,7 @@ def batches(
             except UnreadableLine as error:
                 raise error.args[0].error(file.name, first) from None
             if batch.faults:
-                raise min(batch.faults, key=lambda one: one.line).error(file.name, first, by_row=source.by_row)
+                raise min(batch.faults, key=lambda fault: fault.line).error(file.name, first, by_row=source.by_row)
             batch.first, batch.by_row = first, source.by_row
             yield batch
             first += batch.n_lines

@@ -133,7 +133,7 @@ def sample(
 
     with open_output(output, data.files, data.spec) as out, data.again(number is not None):
         if number is not None:
-            draws = heapq.nsmallest(number, (draw(one.qid, seed, b"sample") for one in data.whole() if one.begins))
+            draws = heapq.nsmallest(number, (draw(part.qid, seed, b"sample") for part in data.whole() if part.begins))
             if len(draws) < number:
                 raise DataError(f"{number:,} queries requested, but there are only {len(draws):,}")
             limit = draws[-1] + 1
@@ -196,13 +196,13 @@ def merge(
         rename: whether to prefix the query ids in each set with `1-`, `2-`, ..., because ids restart in each set.
     """
     sets = [DataFiles(source, progress, reading) for source in sources]
-    files = [file for one in sets for file in one.files]
+    files = [file for dataset in sets for file in dataset.files]
     read = DataFiles(files, None, reading)  # refuses duplicates, and other formats
     mend = SORT if rename else f"if ids restart in each set, --rename keeps them apart; otherwise {SORT}"
 
     def renamed() -> Iterator[Piece]:
-        for number, one in enumerate(sets, start=1):
-            for piece in one.pieces():
+        for number, dataset in enumerate(sets, start=1):
+            for piece in dataset.pieces():
                 yield piece.renamed(f"{number}-") if rename else piece
 
     with open_output(output, read.files, read.spec) as out:
@@ -212,14 +212,14 @@ def merge(
 
 def _send(pieces: Iterable[Piece], outputs: Sequence[Output], choose: Callable[[Piece], int | None]) -> None:
     """Write each piece to the output chosen by `choose`, if any."""
-    held = 0
+    read_bytes = 0
     for piece in pieces:
         at = choose(piece)
         if at is not None:
             outputs[at].add(piece)
-        held += piece.text.nbytes
-        if held > _HELD:  # a slice keeps its whole batch in memory, so all outputs write their rows
-            held = 0
+        read_bytes += piece.text.nbytes
+        if read_bytes > _HELD:  # a slice keeps its whole batch in memory, so all outputs write their rows
+            read_bytes = 0
             for out in outputs:
                 out.drain()
 

@@ -74,10 +74,10 @@ def _write(file: Any, data: RankingDataset, heads: list[bytes], tails: list[byte
             # narrower or a 1-based matrix.
             last, first = data.n_features - 1, int(row_ends[0])
             corners = [column for column in ({last, 0} if base == 0 else {last}) if 0 <= column <= last]
-            wanted = np.setdiff1d(np.array(corners, np.int32), data.features.indices)
-            places = np.searchsorted(columns[:first], wanted)
-            columns, values = np.insert(columns, places, wanted), np.insert(values, places, np.float32(0.0))
-            row_ends = row_ends + wanted.size
+            missing = np.setdiff1d(np.array(corners, np.int32), data.features.indices)
+            places = np.searchsorted(columns[:first], missing)
+            columns, values = np.insert(columns, places, missing), np.insert(values, places, np.float32(0.0))
+            row_ends = row_ends + missing.size
         # NumPy writes the shortest digits that read back to the same float32.
         cells = list(map(add, numbers[columns].tolist(), values.astype("S").tolist()))
         ends = row_ends.tolist()

@@ -30,12 +30,12 @@ class ColumnarSource(TableSource):
     def open_batches(self, file: Any) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
         """Return the schema, the number of rows (None if unknown), and a function from (positions, rows) to batches."""
 
-    def open_file(self, one: OneSource, max_bytes: int | None) -> ColumnarFile:
-        if is_buffer(one):
-            return ColumnarFile("<frame>", max_bytes, one)
-        path = path_of(one)
+    def open_file(self, source: OneSource, max_bytes: int | None) -> ColumnarFile:
+        if is_buffer(source):
+            return ColumnarFile("<frame>", max_bytes, source)
+        path = path_of(source)
         if path is None or path == "-" or (os.path.exists(path) and not os.path.isfile(path)):
-            name = "<stdin>" if path == "-" else str(getattr(one, "name", one))
+            name = "<stdin>" if path == "-" else str(getattr(source, "name", source))
             raise FileFormatError("such files need random access; save the file to disk", file=name)
         return ColumnarFile(path, max_bytes)
 
@@ -44,15 +44,15 @@ class ColumnarSource(TableSource):
         try:
             head = bytes(file.handle.read(8))
             file.handle.seek(0)
-            found = format_by_magic(head)
+            spec = format_by_magic(head)
             if head.startswith(_FEATHER_1):
                 raise FileFormatError(
                     "the file is Feather of version 1, which is not supported; save it as version 2", file=file.name
                 )
-            if found is None:
+            if spec is None:
                 raise FileFormatError(f"the file is not a {self.name} file: wrong magic number", file=file.name)
-            if found.source is not type(self):
-                raise FileFormatError(f"this is a {found.name} file; use --format {found.name}", file=file.name)
+            if spec.source is not type(self):
+                raise FileFormatError(f"this is a {spec.name} file; use --format {spec.name}", file=file.name)
             file.header, file.rows, file.batches = self.open_batches(file.handle)
             schema, names = file.header, file.header.names
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -65,12 +65,12 @@ class ColumnarSource(TableSource):
             self.ordered = _ordered(schema, noted)
         columns = self.choose(names, file.name, file.path, declared | noted.keys(), schema.metadata)
         if reading.lenient and reading.space is None:
-            text = [place for place in columns.places if is_text(schema.field(place).type)]
-            columns = self.with_text(columns, {one: (0, 0) for one in text if one not in columns.coded}, 0, file.name)
+            text = [position for position in columns.places if is_text(schema.field(position).type)]
+            columns = self.with_text(columns, {at: (0, 0) for at in text if at not in columns.coded}, 0, file.name)
         numbers, texts = columns.needed(reading)
         file.places = sorted({*numbers, *texts, *(range(len(names)) if reading.whole else ())})
-        for place in columns.places:
-            _check_type(schema.field(place), place in columns.coded, file.name, reading.takes_categories)
+        for position in columns.places:
+            _check_type(schema.field(position), position in columns.coded, file.name, reading.takes_categories)
         file.columns = columns
 
     def batch(self, file: Any, chunk: Any) -> Batch:
@@ -116,7 +116,7 @@ class ParquetSource(ColumnarSource):
         schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
 
         def batches(places: list[int], count: int) -> Iterator[Any]:
-            yield from parquet.iter_batches(batch_size=count, columns=[schema.names[place] for place in places])
+            yield from parquet.iter_batches(batch_size=count, columns=[schema.names[position] for position in places])
 
         return schema, rows, batches
 
@@ -138,7 +138,7 @@ class ColumnarFile(File):
     def loads(self, chunk_bytes: int) -> Iterator[Callable[[Any], Any]]:
         """Yield the batches in order. Each batch is read when the iterator advances."""
         rows, pa = max(1, chunk_bytes // (4 * max(1, len(self.places)))), arrow()
-        names = [self.header.names[place] for place in self.places]
+        names = [self.header.names[position] for position in self.places]
         done = 0
         try:
             for batch in self.batches(self.places, rows):
@@ -146,9 +146,9 @@ class ColumnarFile(File):
                 self.text_bytes += _bytes_of(batch)
                 if self._max_bytes is not None and self.text_bytes > self._max_bytes:
                     raise FileFormatError(f"the columns have more than max_bytes={self._max_bytes:,}", file=self.name)
-                arrays = {place: batch.column(name) for place, name in zip(self.places, names, strict=True)}
+                arrays = {position: batch.column(name) for position, name in zip(self.places, names, strict=True)}
                 for first in range(0, batch.num_rows, rows):
-                    part = {place: array.slice(first, rows) for place, array in arrays.items()}
+                    part = {position: array.slice(first, rows) for position, array in arrays.items()}
                     chunk = part, min(rows, batch.num_rows - first)
                     self.done = self.size * done // self.rows if self.rows else self.size
                     yield lambda _, chunk=chunk: chunk  # type: ignore[misc]
@@ -187,11 +187,11 @@ def _ordered(schema: Any, categorical: dict[str, dict[str, Any]]) -> dict[str, i
     As in data frames, the category order in polars has no meaning.
     """
     kept = {
-        one.name
-        for one in schema
-        if getattr(one.type, "ordered", False) and not any(key.startswith(b"_PL_") for key in one.metadata or ())
+        field.name
+        for field in schema
+        if getattr(field.type, "ordered", False) and not any(key.startswith(b"_PL_") for key in field.metadata or ())
     }
-    noted = {name: one.get("num_categories") for name, one in categorical.items() if one.get("ordered")}
+    noted = {name: field.get("num_categories") for name, field in categorical.items() if field.get("ordered")}
     return dict.fromkeys(kept) | {name: n if name in kept else -1 for name, n in noted.items()}
 
 

@@ -36,8 +36,8 @@ class CsvSource(TableSource):
     delimiter = ","
     header_lines = 1
 
-    def open_file(self, one: OneSource, max_bytes: int | None) -> TextFile:
-        return open_text(one, max_bytes)
+    def open_file(self, source: OneSource, max_bytes: int | None) -> TextFile:
+        return open_text(source, max_bytes)
 
     def begin(self, file: TextFile) -> None:
         line, newline, _ = file.head.partition(b"\n")
@@ -70,14 +70,14 @@ class CsvSource(TableSource):
                 starts, stops = np.append(0, ends + 1)[:n_lines], np.append(ends, array.size)[:n_lines]
                 blank = (stops == starts) | ((stops == starts + 1) & (np.append(array, 0)[starts] == 13))
                 lines = lines[~blank]
-            arrays = {place: table.column(str(place)).combine_chunks() for place in (*numbers, *texts)}
-            found = Batch(file, lines.astype(np.int64), n_lines, arrays)
+            arrays = {position: table.column(str(position)).combine_chunks() for position in (*numbers, *texts)}
+            parsed = Batch(file, lines.astype(np.int64), n_lines, arrays)
         if table is None or lines.size != table.num_rows:
-            found = self._line_by_line(text, file, numbers, texts)
-        for place in texts:
-            found.arrays[place] = self._trimmed(found.arrays[place], place, columns)
-        found.unterminated, found.size = text.unterminated, text.size
-        return found
+            parsed = self._line_by_line(text, file, numbers, texts)
+        for position in texts:
+            parsed.arrays[position] = self._trimmed(parsed.arrays[position], position, columns)
+        parsed.unterminated, parsed.size = text.unterminated, text.size
+        return parsed
 
     def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Any]:
         view, ends = chunk.lines()
@@ -85,16 +85,16 @@ class CsvSource(TableSource):
 
     def _text_in(self, head: bytes, columns: Columns) -> tuple[dict[int, tuple[int, int]], int]:
         """Return the numbers of values and cells of text features by position, and the first line with text."""
-        found, line = {}, 0
+        text, line = {}, 0
         raw_lines = head.split(b"\n")[1 : -1 if len(head) >= text_files.HEAD else None]
         rows = [self._row(raw.removesuffix(b"\r"), len(columns.header))[1] for raw in raw_lines]
-        for place in columns.places if self.reading.space is None and not self.reading.skip else ():
-            cells = {i: row[place].strip() for i, row in enumerate(rows, 2) if row and row[place].strip()}
+        for position in columns.places if self.reading.space is None and not self.reading.skip else ():
+            cells = {i: row[position].strip() for i, row in enumerate(rows, 2) if row and row[position].strip()}
             cells = {i: word for i, word in cells.items() if word.encode().lower() not in STAND_INS}
-            if cells and place not in columns.coded and all(self._is_text(word) for word in set(cells.values())):
-                found[place] = len(set(cells.values())), len(cells)
+            if cells and position not in columns.coded and all(self._is_text(word) for word in set(cells.values())):
+                text[position] = len(set(cells.values())), len(cells)
                 line = min(line or min(cells), min(cells))
-        return found, line
+        return text, line
 
     def _is_text(self, word: str) -> bool:
         return bool(self._number(word, "", True)[1]) and not NUMBER.fullmatch(word) and not WRITTEN.fullmatch(word)
@@ -106,8 +106,8 @@ class CsvSource(TableSource):
         pa, reader = arrow(), arrow(".csv")
         first = bytes(text.buffer[text.start : text.buffer.index(b"\n", text.start)]).split(self.delimiter.encode())
         words = [cell.strip(b' "\r') in _TRUTH for cell in first] + width * [False]
-        types = {str(place): pa.bool_() if words[place] else pa.float64() for place in numbers}
-        types |= {str(place): pa.string() for place in texts}
+        types = {str(position): pa.bool_() if words[position] else pa.float64() for position in numbers}
+        types |= {str(position): pa.string() for position in texts}
         types = types or {"0": pa.string()}  # validates every row even if no column is needed
         buffer = pa.py_buffer(memoryview(text.buffer)[text.start : text.end])
         names = [str(i) for i in range(width)]
@@ -141,17 +141,19 @@ class CsvSource(TableSource):
             elif raw:
                 rows.append(row)
                 lines.append(number)
-        arrays: dict[int, Any] = {place: pa.array([row[place] for row in rows], pa.string()) for place in texts}
-        for place in numbers:
-            values, is_feature = [], place in columns.places
+        arrays: dict[int, Any] = {
+            position: pa.array([row[position] for row in rows], pa.string()) for position in texts
+        }
+        for position in numbers:
+            values, is_feature = [], position in columns.places
             for number, row in zip(lines, rows, strict=True):
-                value, words = self._number(row[place].strip(), columns.header[place], is_feature)
+                value, words = self._number(row[position].strip(), columns.header[position], is_feature)
                 values.append(value)
                 if words:
-                    word = row[place].strip()
+                    word = row[position].strip()
                     stands = is_feature and word.encode().lower() in STAND_INS
                     faults.append(Fault(number, words, stand_in=(word, 0) if stands else None))
-            arrays[place] = pa.array(values, pa.float64())
+            arrays[position] = pa.array(values, pa.float64())
         return Batch(file, np.array(lines, np.int64), len(raw_lines), arrays, faults)
 
     def _row(self, raw: bytes, width: int) -> tuple[str, list[str]]:
@@ -197,7 +199,7 @@ class CsvSource(TableSource):
             words = "write a number, such as 0 to 4 for grades"
         return math.nan, f"{cell} is not a number: {words}"
 
-    def _trimmed(self, column: Any, place: int, columns: Columns) -> Any:
+    def _trimmed(self, column: Any, position: int, columns: Columns) -> Any:
         """Return text without surrounding blanks, null if missing. Columns in `pick` keep those of words.
 
         Categories become numbers if they are numbers in the training data, because text cells have no type.
@@ -208,14 +210,14 @@ class CsvSource(TableSource):
             column = trimmed
         else:
             column = pc.if_else(pc.match_substring_regex(trimmed, f"^({NUMBER.pattern})$"), trimmed, column)
-        if place == columns.qid and place not in columns.texts:
+        if position == columns.qid and position not in columns.texts:
             return column
         words = pa.array(["", *self.reading.missing_tokens], pa.string())
         column = pc.if_else(pc.is_in(trimmed, value_set=words), pa.scalar(None, pa.string()), column)
-        if place not in columns.coded or self.reading.known is None:
+        if position not in columns.coded or self.reading.known is None:
             return column
-        known = self.reading.known[columns.names[columns.places.index(place)]]
-        if not known.values or isinstance(known.values[0], str):
+        categories = self.reading.known[columns.names[columns.places.index(position)]]
+        if not categories.values or isinstance(categories.values[0], str):
             return column
         coded = column.dictionary_encode()
         words = [None if w is None else float(w) if NUMBER.fullmatch(w) else w for w in coded.dictionary.to_pylist()]

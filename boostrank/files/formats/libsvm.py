@@ -120,8 +120,8 @@ def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
     if comments:
         text = _COMMENT.sub(b"", text)
     lines = text.removesuffix(b"\n").split(b"\n")
-    found = [match[1] for line in lines if (match := _ROW.fullmatch(line))]
-    if len(found) < len(lines):
+    qids = [match[1] for line in lines if (match := _ROW.fullmatch(line))]
+    if len(qids) < len(lines):
         return False
     sizes = np.array([line.count(b":") - 1 for line in lines])
     ends = np.cumsum(sizes)
@@ -147,7 +147,7 @@ def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
     out.labels[:rows], out.row_ends[:rows] = labels + 0.0, ends
     out.lines[:rows] = np.arange(1, rows + 1)
     out.ids[:cells], out.values[:cells] = ids, values
-    runs, _ = slots.runs_of(np.array(found, np.int64), out.lines)
+    runs, _ = slots.runs_of(np.array(qids, np.int64), out.lines)
     out.runs[: len(runs)] = runs
     state[slots.ROWS], state[slots.LINES], state[slots.CELLS], state[slots.RUNS] = rows, rows, cells, len(runs)
     state[slots.BEYOND] = np.count_nonzero(ids > options[parse.LIMIT])
@@ -156,16 +156,16 @@ def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
     return True
 
 
-def _general(rest: bytes, code: int) -> tuple[str, int] | None:
+def _general(text: bytes, code: int) -> tuple[str, int] | None:
     """Return the message about bytes that are invalid anywhere and their position, or None if there are none."""
-    if b"\0" in rest:
-        return text_files.NUL_BYTE, rest.index(b"\0")
-    if rest.startswith(text_files.BYTE_ORDER_MARK):
+    if b"\0" in text:
+        return text_files.NUL_BYTE, text.index(b"\0")
+    if text.startswith(text_files.BYTE_ORDER_MARK):
         return "the line contains a byte order mark, perhaps from concatenated files; remove it", 0
-    if lone := re.search(rb"\r(?!\Z)", rest):
+    if lone := re.search(rb"\r(?!\Z)", text):
         return text_files.LONE_RETURN, lone.start()
-    if code not in (parse.QID, parse.COMMENT) and not rest.isascii():
-        return f"{shown(rest)} has characters outside ASCII; write numbers with the digits 0-9", 0
+    if code not in (parse.QID, parse.COMMENT) and not text.isascii():
+        return f"{shown(text)} has characters outside ASCII; write numbers with the digits 0-9", 0
     return None
 
 
@@ -186,12 +186,12 @@ def check_no_names(head: bytes, file: str) -> None:
 
 def check_no_table(head: bytes, file: str) -> None:
     """Refuse a table that was passed as libsvm text."""
-    found, line = separator_in(head), head.partition(b"\n")[0]
-    if not found and b"," in line and not text_files.CELL.search(line) and not line.lstrip().startswith(b"#"):
+    separator, line = separator_in(head), head.partition(b"\n")[0]
+    if not separator and b"," in line and not text_files.CELL.search(line) and not line.lstrip().startswith(b"#"):
         is_csv = len(line.strip().split(b",")) > 2 and b" " not in line.strip()
-        found = b"," if is_csv else b""
-    if found:
-        kind = "csv" if found == b"," else "tsv"
+        separator = b"," if is_csv else b""
+    if separator:
+        kind = "csv" if separator == b"," else "tsv"
         raise FileFormatError(
             f"the file seems to be {kind.upper()}: {shown(line)}; use --format {kind}", file=file, line=1
         )
@@ -207,8 +207,8 @@ class LibsvmSource(Source):
         self._free: list[tuple[bytearray | None, Scratch]] = []  # buffers that no thread uses
         super().__init__(files, reading)
 
-    def open_file(self, one: OneSource, max_bytes: int | None) -> TextFile:
-        return open_text(one, max_bytes)
+    def open_file(self, source: OneSource, max_bytes: int | None) -> TextFile:
+        return open_text(source, max_bytes)
 
     def begin(self, file: TextFile) -> None:
         self._names = same_names(self._names, names_in_head(file.head, file.name), file.name)
@@ -307,28 +307,28 @@ class LibsvmSource(Source):
         options[parse.UNTERMINATED] = text.unterminated and not self.reading.whole
         options[parse.N_TOKENS] = len(words)
         array = np.frombuffer(text.buffer, np.uint8)
-        known_at, known = np.zeros(0, np.int64), np.zeros(0, np.float64)
+        decided_at, decided = np.zeros(0, np.int64), np.zeros(0, np.float64)
         while True:
             state[:] = 0
-            options[parse.N_KNOWN] = known.size
+            options[parse.N_KNOWN] = decided.size
             if parse_plain(text, options, scratch):
                 break
             parse.parse_lines(
-                array, text.start, text.end, options, token_text, token_ends, known_at, known, *scratch.outputs
+                array, text.start, text.end, options, token_text, token_ends, decided_at, decided, *scratch.outputs
             )
             undecided = scratch.undecided[: state[slots.UNDECIDED]]
             if not undecided.size:
                 break
-            known_at = np.union1d(known_at, undecided)
-            known = np.array([float(_NUMBER.match(text.buffer, p)[0]) for p in known_at.tolist()])  # type: ignore[index]
+            decided_at = np.union1d(decided_at, undecided)
+            decided = np.array([float(_NUMBER.match(text.buffer, p)[0]) for p in decided_at.tolist()])  # type: ignore[index]
         return self._block(text, scratch, tokens)
 
     def _block(self, text: Text, scratch: Scratch, tokens: Sequence[str]) -> Block:
         counts = scratch.state[: slots.N_STATE].copy()
         rows, bad = int(counts[slots.ROWS]), int(counts[slots.BAD_ROWS])
         described = scratch.bad[: min(bad, slots.BAD_KEPT)].tolist()
-        faults = [self._fault(one, text) for one in described]
-        stand_ins = {one.stand_in[0]: (one.line, one.stand_in[1]) for one in reversed(faults) if one.stand_in}
+        faults = [self._fault(fault, text) for fault in described]
+        stand_ins = {fault.stand_in[0]: (fault.line, fault.stand_in[1]) for fault in reversed(faults) if fault.stand_in}
         if self.reading.lenient and stand_ins:  # parse again with these words as missing values
             again = self._parse(text, scratch, [*tokens, *stand_ins])
             again.stand_ins = stand_ins | again.stand_ins
@@ -414,8 +414,8 @@ class LibsvmSource(Source):
         """Store the values in the block, in dense or sparse form, whichever is smaller."""
         limit, rows = int(self.options[parse.LIMIT]), block.n_rows
         width = min(int(block.counts[slots.TOP_ID]), limit) + 1
-        named = int(block.counts[slots.CELLS] - block.counts[slots.BEYOND])
-        if not self.reading.lenient and 4 * rows * width <= 8 * named:
+        cells = int(block.counts[slots.CELLS] - block.counts[slots.BEYOND])
+        if not self.reading.lenient and 4 * rows * width <= 8 * cells:
             block.dense = zeroed((rows, width), np.float32)
             fill_dense(scratch.row_ends, rows, scratch.ids, scratch.values, limit, block.dense)
             return
@@ -425,25 +425,32 @@ class LibsvmSource(Source):
         block.sparse[1][:], block.sparse[2][:] = ids[:kept], values[:kept]
 
     def numbered_names(self, base: int = 1) -> Mapping[int, str]:
-        given: Any = self.reading.feature_names
-        if isinstance(given, tuple):
-            given = {base + i: name for i, name in enumerate(given)}
-        return given or self._names
+        names: Any = self.reading.feature_names
+        if isinstance(names, tuple):
+            names = {base + i: name for i, name in enumerate(names)}
+        return names or self._names
 
-    def features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
+    def schema(self, totals: Any) -> FeatureSpace:
+        base, names = self._features(totals)
+        return FeatureSpace(base, len(names), names)
+
+    def _features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
+        """Return the number of the first feature and all feature names."""
         base, columns = self._columns(totals)
-        space, named = self.reading.space, self.numbered_names(base)
-        if self._names and named != self._names:
+        space, names_by_number = self.reading.space, self.numbered_names(base)
+        if self._names and names_by_number != self._names:
             totals.warn("the feature names in the text differ from those of --feature-names, which are used")
         if space is not None and self.place_of(base) is None:
             names = space.feature_names
-            named_only = names and not named and space.index_base is None and self.reading.zero_based == "auto"
+            named_only = (
+                names and not names_by_number and space.index_base is None and self.reading.zero_based == "auto"
+            )
             if named_only and not all(map(NUMBERED.fullmatch, names)):
                 totals.warn(f"the text has no feature names; they are assigned by position, {base} is {names[0]!r}")
             return base, names or default_feature_names(columns, base)
-        if not named:
+        if not names_by_number:
             return base, default_feature_names(columns, base)
-        return base, tuple(named.get(base + i, f"f{base + i}") for i in range(columns))
+        return base, tuple(names_by_number.get(base + i, f"f{base + i}") for i in range(columns))
 
     def _width(self, space: FeatureSpace) -> int:
         """Return the number of features in the training data, or the number of names if some belong to other models."""
@@ -466,13 +473,13 @@ class LibsvmSource(Source):
                 file, line = totals.place(line)
                 raise FileFormatError(f"{words}: {mend}", file=file, line=line)
             return base, columns
-        named = self.numbered_names(base)
-        if reading.n_features is None and named:
-            last, unnamed = max(named), next((i for i in range(base, top + 1) if i not in named), None)
-            if unnamed is not None or min(named) < base:
+        names = self.numbered_names(base)
+        if reading.n_features is None and names:
+            last, unnamed = max(names), next((i for i in range(base, top + 1) if i not in names), None)
+            if unnamed is not None or min(names) < base:
                 words = f"the features count from {base}" if unnamed is None else f"feature {unnamed} has none"
                 raise FileFormatError(
-                    f"there are names for the features {min(named)} to {last}, but {words}", file=totals.name
+                    f"there are names for the features {min(names)} to {last}, but {words}", file=totals.name
                 )
             if last > top:
                 totals.warn_or_refuse(
