@@ -108,7 +108,7 @@ def get_backend(name: str) -> Backend:
 
 def engines_with(parameter: str) -> list[str]:
     """Return the names of the installed engines that have this parameter."""
-    found = []
+    names = []
     for name in ENGINES:
         try:
             get_backend(name).params.check({parameter: "1"})
@@ -116,8 +116,8 @@ def engines_with(parameter: str) -> list[str]:
             continue
         except ParameterError:  # the engine knows the parameter, but not the value
             pass
-        found.append(name)
-    return found
+        names.append(name)
+    return names
 
 
 def formats() -> list[ModelFormat]:
@@ -146,18 +146,19 @@ _OTHERS = (
 
 def format_of(body: bytes) -> ModelFormat:
     """Detect the format of a model file from its first bytes."""
-    known = formats()
-    for one in reversed(known):
-        if one.recognises(body):
-            return one
-        if one.recognises(body.removeprefix(codecs.BOM_UTF8)):
+    model_formats = formats()
+    for model_format in reversed(model_formats):
+        if model_format.recognises(body):
+            return model_format
+        if model_format.recognises(body.removeprefix(codecs.BOM_UTF8)):
             mend = "`tail -c +4 FILE > model.txt` removes it"
             raise ModelError(f"the file begins with a byte order mark (BOM): {mend}")
     kind = foreign_kind(body[:100_000] + body[-1000:]) if body else "empty"
     if kind in (None, LOGGED):
         kind = next((other for pattern, other in _OTHERS if re.match(pattern, body[:1000])), None)
     why = f": it is {kind}" if kind else ""
-    raise ModelError(f"the file is not {', '.join(one.title for one in known[:-1])} or {known[-1].title}{why}")
+    titles = [model_format.title for model_format in model_formats]
+    raise ModelError(f"the file is not {', '.join(titles[:-1])} or {titles[-1]}{why}")
 
 
 def parse_model(body: bytes) -> Any:

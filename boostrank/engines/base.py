@@ -92,8 +92,8 @@ class Booster:
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         """Return the model file of the first `rounds` rounds, or of all rounds if `rounds` is 0."""
-        found: bytes = self.native.to_bytes(rounds)
-        return found
+        body: bytes = self.native.to_bytes(rounds)
+        return body
 
     @property
     def n_features(self) -> int:

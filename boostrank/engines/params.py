@@ -71,19 +71,21 @@ class Params:
         """Raise an error if a parameter is unknown or not supported, or if the engine rejects its value."""
         given_as = self.check_values(params)[1]
         tried = {name: params[name] for main, name in given_as.items() if main not in self.untried}
-        known = f"{self.title} {sorted(tried.items(), key=str)!r}"
-        if not tried or known in _TAKEN:
+        key = f"{self.title} {sorted(tried.items(), key=str)!r}"
+        if not tried or key in _TAKEN:
             return
         together = self._failure(tried)
         if together is None:
-            _TAKEN.add(known)
+            _TAKEN.add(key)
             return
         # Try the parameters one by one to find the rejected one.
         single = [{name: value} for name, value in tried.items()] if len(tried) > 1 else []
-        alone = ((one, self._failure(one)) for one in single)
-        some, error = next(((one, error) for one, error in alone if error is not None), (tried, together))
-        given = ", ".join(f"{name}={value!r}" for name, value in some.items())
-        raise ParameterError(f"{self.title} rejects {given}: {refusal(error)}") from error
+        alone = ((parameter, self._failure(parameter)) for parameter in single)
+        refused, error = next(
+            ((parameter, error) for parameter, error in alone if error is not None), (tried, together)
+        )
+        assignments = ", ".join(f"{name}={value!r}" for name, value in refused.items())
+        raise ParameterError(f"{self.title} rejects {assignments}: {refusal(error)}") from error
 
     def _failure(self, params: dict[str, Any]) -> Exception | None:
         try:
@@ -100,21 +102,21 @@ class Params:
             UnknownParameter: the engine has no such parameter.
             ParameterError: a parameter is given twice, is not supported, or has a value that the engine would misread.
         """
-        known = self.names()
-        named: dict[str, Any] = {}
+        aliases = self.names()
+        engine_params: dict[str, Any] = {}
         given_as: dict[str, str] = {}
         for name, value in params.items():
-            if known and name not in known:
-                hint = did_you_mean(name, known, list_all=False)
+            if aliases and name not in aliases:
+                hint = did_you_mean(name, aliases, list_all=False)
                 raise UnknownParameter(f"{self.title} has no parameter {name!r}.{hint}")
-            main = known.get(name, name)
-            if main in named:
+            main = aliases.get(name, name)
+            if main in engine_params:
                 raise ParameterError(f"{given_as[main]!r} and {name!r} are the same parameter")
             if main in self.refused and value not in self.harmless.get(main, ()):
                 raise ParameterError(f"{name} is not supported: {self.refused[main]}")
-            named[main], given_as[main] = value, name
-        check_numbers(named, given_as)
-        return named, given_as
+            engine_params[main], given_as[main] = value, name
+        check_numbers(engine_params, given_as)
+        return engine_params, given_as
 
     def check_workers(self, params: Mapping[str, Any]) -> None:
         """Raise an error if a parameter is not supported on several workers."""
@@ -126,8 +128,8 @@ class Params:
         """Try the parameters with the engine, which raises its own errors."""
 
     def named(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        known = self.names()
-        return {known.get(name, name): value for name, value in params.items()}
+        aliases = self.names()
+        return {aliases.get(name, name): value for name, value in params.items()}
 
     def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
         """Return the parameters that set the gain for one of the engine's own objectives.
@@ -147,18 +149,18 @@ class Params:
             codes: columns with category codes, for engines that have a parameter for them.
             followed: for each column after the features, the feature whose parameters it copies.
         """
-        found, known = dict(params), self.names()
+        converted, aliases = dict(params), self.names()
         for name, value in params.items():
-            main = known.get(name, name)
+            main = aliases.get(name, name)
             if main == "monotone_constraints":
                 directions = read_directions(value, names)
-                found[name] = [*directions, *(directions[one] for one in followed if directions)]
+                converted[name] = [*directions, *(directions[column] for column in followed if directions)]
             elif main == "interaction_constraints" and value not in ("", None):
                 groups, columns = read_groups(value, names), len(names)
-                found[name] = [
-                    [*group, *(columns + i for i, one in enumerate(followed) if one in group)] for group in groups
+                converted[name] = [
+                    [*group, *(columns + i for i, column in enumerate(followed) if column in group)] for group in groups
                 ]
-        return found
+        return converted
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
         """Return the constraints on single features, which apply to a linear start too."""
@@ -180,19 +182,19 @@ def read_directions(value: Any, names: Sequence[str] | None) -> list[int]:
         value: numbers in the order of the features, a mapping from names, or either of them as text.
         names: names of the features, or None if they are not available yet.
     """
-    found = _parsed(value, "monotone_constraints")
-    if isinstance(found, Mapping):
+    directions = _parsed(value, "monotone_constraints")
+    if isinstance(directions, Mapping):
         numbers = dict.fromkeys(range(len(names or ())), 0)
-        for name, number in found.items():
+        for name, number in directions.items():
             column = _column(name, names, "monotone_constraints")
             numbers[len(numbers) if column is None else column] = number
-        found = list(numbers.values())
-    found = list(found) if isinstance(found, list | tuple | np.ndarray) else [found]
-    if any(isinstance(number, str) or number not in (-1, 0, 1) for number in found):
+        directions = list(numbers.values())
+    directions = list(directions) if isinstance(directions, list | tuple | np.ndarray) else [directions]
+    if any(isinstance(number, str) or number not in (-1, 0, 1) for number in directions):
         raise ParameterError(f"monotone_constraints={value!r} must be 1 (rising), -1 (falling) or 0 for each feature")
-    if names is not None and found:
-        _check_length(found, names, "monotone_constraints")
-    return [int(number) for number in found] or [0] * len(names or ())
+    if names is not None and directions:
+        _check_length(directions, names, "monotone_constraints")
+    return [int(number) for number in directions] or [0] * len(names or ())
 
 
 def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
@@ -202,20 +204,22 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
         value: lists of columns or names, or a text with such lists.
         names: names of the features, or None if they are not available yet, in which case names are kept.
     """
-    found = _parsed(value, "interaction_constraints")
-    groups = list(found) if isinstance(found, list | tuple) else [found]
+    constraints = _parsed(value, "interaction_constraints")
+    groups = list(constraints) if isinstance(constraints, list | tuple) else [constraints]
     if isinstance(value, str) and groups and not any(isinstance(group, list | tuple) for group in groups):
         groups = [groups]  # "[0,1]" alone is one group to LightGBM
     if any(not isinstance(group, list | tuple) for group in groups):
         raise ParameterError(f"interaction_constraints={value!r} must be lists of features, such as [[0, 1], [2]]")
-    columns = [[(_column(one, names, "interaction_constraints"), one) for one in group] for group in groups]
-    return [[one if column is None else column for column, one in group] for group in columns]
+    columns = [[(_column(feature, names, "interaction_constraints"), feature) for feature in group] for group in groups]
+    return [[feature if column is None else column for column, feature in group] for group in columns]
 
 
 def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float]:
-    found = _parsed(value, parameter)
+    literal = _parsed(value, parameter)
     try:
-        numbers = [float(number) for number in (found if isinstance(found, list | tuple | np.ndarray) else [found])]
+        numbers = [
+            float(number) for number in (literal if isinstance(literal, list | tuple | np.ndarray) else [literal])
+        ]
     except (TypeError, ValueError):
         raise ParameterError(f"{parameter}={value!r} must have one number per feature") from None
     _check_length(numbers, names, parameter)
@@ -239,19 +243,19 @@ def _parsed(value: Any, parameter: str) -> Any:
         raise ParameterError(f"{parameter}={value!r} is not a list of numbers or quoted names") from None
 
 
-def _column(one: Any, names: Sequence[str] | None, parameter: str) -> int | None:
+def _column(feature: Any, names: Sequence[str] | None, parameter: str) -> int | None:
     """Return the column of a feature given by name or number, or None if the names are not available yet."""
-    if isinstance(one, str):
-        if names is not None and one not in names:
+    if isinstance(feature, str):
+        if names is not None and feature not in names:
             raise ParameterError(
-                f"{parameter}: the data has no feature {one!r}.{did_you_mean(one, names, list_all=False)}"
+                f"{parameter}: the data has no feature {feature!r}.{did_you_mean(feature, names, list_all=False)}"
             )
-        return None if names is None else list(names).index(one)
-    if isinstance(one, bool) or not isinstance(one, int | np.integer) or one < 0:
-        raise ParameterError(f"{parameter}: {one!r} is not a feature: pass its name, or its column counted from 0")
-    if names is not None and one >= len(names):
-        raise ParameterError(f"{parameter}: there is no column {one}; the columns are 0 to {len(names) - 1}")
-    return int(one)
+        return None if names is None else list(names).index(feature)
+    if isinstance(feature, bool) or not isinstance(feature, int | np.integer) or feature < 0:
+        raise ParameterError(f"{parameter}: {feature!r} is not a feature: pass its name, or its column counted from 0")
+    if names is not None and feature >= len(names):
+        raise ParameterError(f"{parameter}: there is no column {feature}; the columns are 0 to {len(names) - 1}")
+    return int(feature)
 
 
 def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> None:

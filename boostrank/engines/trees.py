@@ -333,10 +333,10 @@ def parts_of(models: int, weights: Sequence[float] | None) -> list[float]:
 
 
 def by_feature(curves: Iterable[tuple[int, Curve]]) -> dict[int, Curve]:
-    found: dict[int, Curve] = {}
+    sums: dict[int, Curve] = {}
     for feature, curve in curves:
-        found[feature] = combined([found[feature], curve], [1.0, 1.0]) if feature in found else curve
-    return found
+        sums[feature] = combined([sums[feature], curve], [1.0, 1.0]) if feature in sums else curve
+    return sums
 
 
 def filled_start(start: Mapping[int, Curve], values: Float64Array) -> dict[int, Curve]:
@@ -352,11 +352,11 @@ def filled_start(start: Mapping[int, Curve], values: Float64Array) -> dict[int, 
 def sum_of_starts(starts: Sequence[Mapping[int, Curve]], weights: Sequence[float] | None = None) -> dict[int, Curve]:
     """Return the weighted sum of linear starts, or their mean if there are no weights."""
     shares = [1.0 / len(starts)] * len(starts) if weights is None else list(weights)
-    found = {}
+    sums = {}
     for feature in sorted({feature for start in starts for feature in start}):
         having = [(start[feature], share) for start, share in zip(starts, shares, strict=True) if feature in start]
-        found[feature] = combined(*map(list, zip(*having, strict=True)))
-    return found
+        sums[feature] = combined(*map(list, zip(*having, strict=True)))
+    return sums
 
 
 # Programs sum leaves in float32 or float64 and in any order, so rounding errors differ. Sums of multiples of one power
@@ -381,8 +381,8 @@ def of_doubles(threshold: Float64Array) -> Float64Array:
         below = np.where(below > threshold, np.nextafter(below, np.float32(-np.inf)), below)  # f
         above = np.nextafter(below, np.float32(np.inf))  # g
         middle = (below.astype(np.float64) + above) / 2.0
-        found = np.where(middle.astype(np.float32) == below, middle, np.nextafter(middle, -np.inf))
-    return np.where(np.isfinite(below) & np.isfinite(above), found, threshold)
+        rounded = np.where(middle.astype(np.float32) == below, middle, np.nextafter(middle, -np.inf))
+    return np.where(np.isfinite(below) & np.isfinite(above), rounded, threshold)
 
 
 @dataclass(frozen=True, eq=False)

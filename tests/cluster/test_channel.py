@@ -74,7 +74,7 @@ def test_strangers_who_say_nothing_keep_nobody_waiting(door: tuple[Door, queue.Q
         one.close()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 400), st.integers(1, 255))
 def test_a_changed_byte_ends_the_connection(door: tuple[Door, queue.Queue[Link]], at: int, change: int) -> None:
     """Somebody in the middle changes one byte of what goes one way."""

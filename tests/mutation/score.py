@@ -30,7 +30,7 @@ from tests.mutation.sandbox import ROOT, Sandbox, Trace
 PARTS = {
     "kernels": ("kernels",),
     "objectives": ("objectives", "objective"),
-    "metrics": ("metrics", "metric.py"),
+    "metrics": ("metrics",),
     "libsvm": ("files/text", "files/formats/libsvm.py", "files/assemble.py", "files/blocks.py"),
     "formats": ("engines", "model/files.py", "records.py"),
 }

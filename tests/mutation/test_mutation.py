@@ -30,11 +30,11 @@ def test_a_fault_that_cannot_run_is_not_taken_for_noticed(tmp_path):
         "import sys\n"
         "from pathlib import Path\n"
         "from tests.mutation import run\n"
-        "where, who = 'schedules/__init__.py', 'tests.schedules.test_schedules'\n"
+        "where, who = 'schedules.py', 'tests.schedules.test_schedules'\n"
         "run.MUTATIONS = [(where, 'round / (self.rounds - 1)', 'round / no_such_name', who)]\n"
         "sys.exit(run.main(Path(sys.argv[1])))\n"
     )
     result = run("-c", script, str(tmp_path))
     assert result.returncode == 1
-    assert "BROKEN schedules/__init__.py" in result.stdout
+    assert "BROKEN schedules.py" in result.stdout
     assert "NameError" in result.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -81,7 +82,8 @@ def test_positions_and_propensities(told: Report, data: RankingDataset, log: Cli
     chart = told.charts["clicks-propensities"]
     np.testing.assert_array_equal(chart.frame["propensity"], frame["propensity"])
     assert f"{curve.examination[5]:.2f} at position 6" in chart.description
-    moved = {row for row, *_ in entries(log) if sum(r == row for r, *_ in entries(log)) > 1}
+    positions = Counter(row for row, *_ in entries(log))
+    moved = {row for row, count in positions.items() if count > 1}
     clicked = {row for row, _, _, c in entries(log) if c}
     assert told.clicks.moved == pytest.approx(len(moved & clicked) / len(clicked))
     assert f" from {len(moved & clicked)} clicked documents" in text_of(told)

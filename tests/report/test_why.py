@@ -127,7 +127,7 @@ def by_force(model: RankingModel, data: RankingDataset, told: Why, letter: str, 
 
 
 def pairs() -> Iterator[tuple[int, str, str]]:
-    yield from ((q, a, b) for q, (a, b) in product((0, 7, 21), (("@1", "@2"), ("@6", "@3"), ("@4", "@5"))))
+    yield from ((q, a, b) for q, (a, b) in product((0, 21), (("@1", "@2"), ("@6", "@3"), ("@4", "@5"))))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -145,7 +145,7 @@ def test_changes_are_those_of_brute_force(name: str) -> None:
                 found += 1
                 check_change(change, swaps, data)
         assert not have
-    assert found > 20
+    assert found > 10
 
 
 def check_change(change: Counterfactual, swaps: dict[float, float], data: RankingDataset) -> None:

@@ -71,10 +71,10 @@ class LightGBMBooster(Booster):
     @property
     def start_trees(self) -> int:
         if self.known_start is None:  # a user's own model: the first tree shows whether to look further
-            found = len(start_trees(self.native.model_to_string(num_iteration=1).encode()))
-            if found:
-                found = len(start_trees(self.native.model_to_string(num_iteration=-1).encode()))
-            self.known_start = found
+            n_start_trees = len(start_trees(self.native.model_to_string(num_iteration=1).encode()))
+            if n_start_trees:
+                n_start_trees = len(start_trees(self.native.model_to_string(num_iteration=-1).encode()))
+            self.known_start = n_start_trees
         return self.known_start
 
     def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
@@ -90,8 +90,8 @@ class LightGBMBooster(Booster):
             return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])
         kind = "pred_leaf" if wanted.what == LEAVES else "raw_score"
         pieces = (piece for _, piece in features.pieces()) if isinstance(features, Rows) else [features]
-        found = np.concatenate([self.native.predict(piece, **{kind: True}, **how) for piece in pieces])
-        return found if wanted.what == LEAVES else found.astype(np.float64, copy=False).reshape(-1)
+        outputs = np.concatenate([self.native.predict(piece, **{kind: True}, **how) for piece in pieces])
+        return outputs if wanted.what == LEAVES else outputs.astype(np.float64, copy=False).reshape(-1)
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         text = str(self.native.model_to_string(num_iteration=self._trees(rounds)))
@@ -103,9 +103,10 @@ class LightGBMBooster(Booster):
         leaves, best = read_leaves(body), self.native.best_iteration
         self.native.model_from_string(rewritten(body, leaves and leaves.in_units()).decode())
         self.native.best_iteration = best
-        known = [list(one.values) for _, one in sorted(categories.items()) if one.values is not None]
-        if known:  # LightGBM encodes data frames of pandas by them
-            self.native.pandas_categorical = known
+        in_order = [categories[column].values for column in sorted(categories)]
+        category_values = [list(values) for values in in_order if values is not None]
+        if category_values:  # LightGBM encodes data frames of pandas by them
+            self.native.pandas_categorical = category_values
         return self
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
@@ -113,10 +114,12 @@ class LightGBMBooster(Booster):
         columns = listed_categories(self.native.model_to_string(num_iteration=1).encode()) if values else {}
         # LightGBM does not store their columns. Ordered columns have categories too, and columns of codes have none.
         fits = len(columns) == len(values) and all(
-            codes[-1] < len(one) and all(isinstance(value, str) for value in one)
-            for codes, one in zip(columns.values(), values, strict=True)
+            codes[-1] < len(column_values) and all(isinstance(value, str) for value in column_values)
+            for codes, column_values in zip(columns.values(), values, strict=True)
         )
-        return {names[i]: Categories(tuple(one)) for i, one in zip(columns, values, strict=True)} if fits else {}
+        if not fits:
+            return {}
+        return {names[i]: Categories(tuple(column_values)) for i, column_values in zip(columns, values, strict=True)}
 
     def expose(self, best: int) -> Any:
         """Return the native booster, or a `CountingBooster` if its rounds differ."""

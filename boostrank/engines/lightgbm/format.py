@@ -140,7 +140,7 @@ class LightGBMFormat(ModelFormat):
         forest = _forest(model, first)
         curves = _start_of(model)
         forest = replace(forest, start=Curves.of(list(curves.items())) if curves else None)
-        linear = [model.leaf_features[one.number] for one in model.trees[first:] if one.linear]
+        linear = [model.leaf_features[tree.number] for tree in model.trees[first:] if tree.linear]
         gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
         return Trees.of(forest, gain, n_features, linear=linear, double=True)
 
@@ -191,8 +191,8 @@ class LightGBMFormat(ModelFormat):
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
         model, infos, trees = parse_text(body), ["none"] * len(names), []
-        own = re.search(rb"^feature_infos=(.*)$", model.head, re.MULTILINE)
-        for column, info in zip(columns, own[1].decode().split(" ") if own else (), strict=True):
+        feature_infos = re.search(rb"^feature_infos=(.*)$", model.head, re.MULTILINE)
+        for column, info in zip(columns, feature_infos[1].decode().split(" ") if feature_infos else (), strict=True):
             infos[column] = info
         for tree in model.trees:
             moved = {
@@ -233,9 +233,9 @@ def _forest(model: LightGBMText, first: int) -> Forest:
     ordered = np.where((threshold < 0.0) & (threshold >= -ZERO), _BELOW_ZERO, ordered)
     nan_left = np.where(missing == 0, ordered >= 0.0, decision & 2)
     kind = np.where(nan_left, NAN_LEFT, 0) | np.where(missing == 1, ZERO_IS_MISSING, 0)
-    sets_of = np.array([one.categorical_splits for one in grown], np.int64)
+    sets_of = np.array([tree.categorical_splits for tree in grown], np.int64)
     first_set = np.cumsum(sets_of) - sets_of
-    sets = [model.sets[one.number] for one in grown if one.categorical_splits]
+    sets = [model.sets[tree.number] for tree in grown if tree.categorical_splits]
     return Forest(
         feature=feature.astype(np.int32),
         threshold=np.where(categorical, threshold + first_set[tree], ordered),
@@ -264,10 +264,10 @@ def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
 
     Predictions do not change, because ranking objectives do not transform raw scores.
     """
-    head, separator, rest = body.partition(b"\n\n")
+    head, separator, trees = body.partition(b"\n\n")
     head = re.sub(rb"\nobjective=.*", b"", head)
     head = re.sub(rb"(\nmax_feature_idx=.*)", lambda line: line[1] + b"\nobjective=" + objective, head)
-    before, mark, parameters = rest.rpartition(b"\nparameters:\n")
+    before, mark, parameters = trees.rpartition(b"\nparameters:\n")
     if mark:
         parameters = _replaced(rb"^\[objective: .*\]$", b"[objective: " + objective + b"]", parameters)
     return head + separator + before + mark + parameters

@@ -184,16 +184,19 @@ def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
     texts = [_THRESHOLDS.sub(_for_doubles, block) for block in _blocks(data, begin, end)]
     if leaves is not None:
         of_trees = np.split(leaves.value, np.searchsorted(leaves.tree, np.arange(1, len(texts))))
-        lines = (b"leaf_value=" + b" ".join(b"%.17g" % one for one in values.tolist()) for values in of_trees)
-        place = re.compile(rb"^leaf_value=.*$", re.MULTILINE)
-        texts = [place.sub(line, text) for line, text in zip(lines, texts, strict=True)]
+        lines = (b"leaf_value=" + b" ".join(b"%.17g" % value for value in values.tolist()) for values in of_trees)
+        leaf_line = re.compile(rb"^leaf_value=.*$", re.MULTILINE)
+        texts = [leaf_line.sub(line, text) for line, text in zip(lines, texts, strict=True)]
     return joined(data[: begin - 2], texts, data[end:])
 
 
 def _for_doubles(lines: re.Match[bytes]) -> bytes:
     threshold, kind = (np.array(lines[name].split(), of) for name, of in (("thresholds", np.float64), ("kinds", int)))
-    found = np.where(kind & 1, threshold, of_doubles(threshold))
-    words = (b"%d" % int(one) if kind & 1 else b"%.17g" % one for one, kind in zip(found.tolist(), kind, strict=True))
+    thresholds = np.where(kind & 1, threshold, of_doubles(threshold))
+    words = (
+        b"%d" % int(threshold_value) if kind & 1 else b"%.17g" % threshold_value
+        for threshold_value, kind in zip(thresholds.tolist(), kind, strict=True)
+    )
     return b"threshold=" + b" ".join(words) + b"\ndecision_type=" + lines["kinds"]
 
 
@@ -429,12 +432,12 @@ def _linear_features(tree: Tree, n_features: int) -> Int64Array:
     constant, counts, features, coefficients = (_Column(key, [tree], [tree.words(key)]) for key in keys)
     constant.normal()
     coefficients.normal()
-    found = features.whole(0, n_features - 1)
+    columns = features.whole(0, n_features - 1)
     used = int(counts.whole(0, n_features).sum())
     lengths = [len(column.tokens) for column in (constant, counts, features, coefficients)]
     if lengths != [tree.leaves, tree.leaves, used, used]:
         raise ModelError(f"tree {tree.number}: the lengths of its linear models do not fit each other")
-    return found
+    return columns
 
 
 def _check_importances(parsed: LightGBMText) -> None:
@@ -449,9 +452,9 @@ def _check_importances(parsed: LightGBMText) -> None:
 
 def _check_tail(tail: str) -> None:
     """Check the text after the trees, whose parameters the loader parses without checks."""
-    _, mark, rest = tail.partition("\nparameters:\n")
+    _, mark, parameters = tail.partition("\nparameters:\n")
     if mark:
-        block, end, _ = rest.partition("\nend of parameters\n")
+        block, end, _ = parameters.partition("\nend of parameters\n")
         refuse(not end, "the parameters have no line 'end of parameters': the file is truncated")
         for line in block.split("\n"):
             refuse(bool(line) and not _PARAMETER.fullmatch(line), f"the parameters have a broken line {line[:80]!r}")

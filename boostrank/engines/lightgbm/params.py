@@ -83,22 +83,22 @@ class LightGBMParams(Params):
         return parameter_names()
 
     def check_values(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-        named, given_as = super().check_values(params)
-        read_groups(named.get("interaction_constraints", ()), None)
-        monotone = any(read_directions(named.get("monotone_constraints", ()), None))
-        for name, value in named.items():
+        checked, given_as = super().check_values(params)
+        read_groups(checked.get("interaction_constraints", ()), None)
+        monotone = any(read_directions(checked.get("monotone_constraints", ()), None))
+        for name, value in checked.items():
             if isinstance(value, list | tuple | Mapping) and name not in LISTS:  # LightGBM would use the first or none
                 raise ParameterError(f"{given_as[name]}={value!r} must be one value")
             if monotone and name in _NOT_MONOTONE and value not in _FALSE:
                 raise ParameterError(
                     f"monotone_constraints does not work with {name}: {_NOT_MONOTONE[name]}; drop one of them"
                 )
-        method = named.get("monotone_constraints_method", _METHODS[0])
+        method = checked.get("monotone_constraints_method", _METHODS[0])
         if method not in _METHODS:  # LightGBM would use the first
             raise ParameterError(f"monotone_constraints_method={method!r}: use {', '.join(_METHODS)}")
-        if str(named.get("boosting", "")) in ("rf", "random_forest"):
+        if str(checked.get("boosting", "")) in ("rf", "random_forest"):
             raise ParameterError("boosting='rf' averages independent trees and does not support custom objectives")
-        return named, given_as
+        return checked, given_as
 
     def attempt(self, params: dict[str, Any]) -> None:
         # Train on sixty rows without signal, so that LightGBM checks the parameters.
@@ -120,47 +120,47 @@ class LightGBMParams(Params):
     def of_columns(
         self, params: dict[str, Any], names: Sequence[str], *, codes: Sequence[int] = (), followed: Sequence[int] = ()
     ) -> dict[str, Any]:
-        known, found = parameter_names(), super().of_columns(params, names, followed=followed)
+        aliases, columns = parameter_names(), super().of_columns(params, names, followed=followed)
         for name, value in params.items():
-            main = known.get(name, name)
+            main = aliases.get(name, name)
             if main in _A_NUMBER_EACH:
                 numbers = read_numbers(value, names, main)
                 if followed:
                     kind = int if main == "max_bin_by_feature" else float
-                    numbers = [kind(number) for number in [*numbers, *(numbers[one] for one in followed)]]
-                found[name] = numbers
-        return found | {"categorical_column": list(codes)} if codes else found
+                    numbers = [kind(number) for number in [*numbers, *(numbers[column] for column in followed)]]
+                columns[name] = numbers
+        return columns | {"categorical_column": list(codes)} if codes else columns
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
-        named, columns = self.named(self.of_columns(params, names)), range(len(names))
-        direction = named.get("monotone_constraints", [0] * len(names))
-        categorical = named.get("categorical_feature", [])
+        engine_params, columns = self.named(self.of_columns(params, names)), range(len(names))
+        direction = engine_params.get("monotone_constraints", [0] * len(names))
+        categorical = engine_params.get("categorical_feature", [])
         for i in categorical:
             if direction[i]:  # LightGBM would end the process
                 raise ParameterError(f"monotone_constraints: {names[i]!r} is categorical, and has no direction")
         # Trees do not split by a feature outside all groups, or by one whose gain counts zero.
-        groups = [frozenset(group) for group in named.get("interaction_constraints", ()) if group]
+        groups = [frozenset(group) for group in engine_params.get("interaction_constraints", ()) if group]
         allowed = frozenset().union(*groups) or frozenset(columns)
-        counts = named.get("feature_contri", [1.0] * len(names))
+        counts = engine_params.get("feature_contri", [1.0] * len(names))
         unused = tuple(i for i in columns if i not in allowed or i in categorical or counts[i] <= 0.0)
         return Limits(np.array(direction, np.int64), unused, tuple(groups) or None)
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
-        named = self.named(params)
-        boosting = str(named.get("boosting", "gbdt"))
+        engine_params = self.named(params)
+        boosting = str(engine_params.get("boosting", "gbdt"))
         if boosting == "dart":
             return "dart rescales earlier trees by random numbers that LightGBM hides"
-        if "goss" in (boosting, str(named.get("data_sample_strategy"))):
+        if "goss" in (boosting, str(engine_params.get("data_sample_strategy"))):
             return "goss counts its rounds from the start of the process: use bagging_fraction"
-        if named.get("use_quantized_grad") in TRUE and named.get("stochastic_rounding", True) in TRUE:
+        if engine_params.get("use_quantized_grad") in TRUE and engine_params.get("stochastic_rounding", True) in TRUE:
             return "LightGBM hides the state of its stochastic rounding: set stochastic_rounding=false"
-        if any(name.startswith("cegb_penalty_feature") for name in named):
+        if any(name.startswith("cegb_penalty_feature") for name in engine_params):
             return "LightGBM hides which features it has paid for (cegb)"
         if native_objective == "rank_xendcg":
             return "LightGBM hides the random state of its rank_xendcg: use boostrank's xe-ndcg"
-        if native_objective is not None and (native_objective not in _RAW or named.get("reg_sqrt") in TRUE):
+        if native_objective is not None and (native_objective not in _RAW or engine_params.get("reg_sqrt") in TRUE):
             return f"LightGBM hides the raw scores of its objective {native_objective}"
-        if "lambdarank_position_bias_regularization" in named:
+        if "lambdarank_position_bias_regularization" in engine_params:
             return "LightGBM hides the position biases that it has learnt"
         return None
 

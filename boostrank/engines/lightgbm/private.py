@@ -83,8 +83,8 @@ def begun(
 def scores_now(booster: Any, data: Any) -> npt.NDArray[Any]:
     """Return a booster's scores of its training set or of a validation set."""
     sets = [booster.train_set, *booster.valid_sets]
-    place = next(i for i, one in enumerate(sets) if one is data)
-    return np.asarray(booster._Booster__inner_predict(data_idx=place))
+    position = next(i for i, other in enumerate(sets) if other is data)
+    return np.asarray(booster._Booster__inner_predict(data_idx=position))
 
 
 Columns = list[npt.NDArray[Any]]
@@ -133,9 +133,9 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
                 watch(start + piece.shape[0], rows)
         return_memory()  # lists of pushed values: a tenth of the bins or more
         if key is not None:  # before labels and weights, which the cache of the rows stores
-            made = entry_name("id", key)
-            if data.origin.cache.save(self._name(data.origin, key), key, {"id": made}, {}, self.save_bins):
-                self.cache_key = made
+            entry = entry_name("id", key)
+            if data.origin.cache.save(self._name(data.origin, key), key, {"id": entry}, {}, self.save_bins):
+                self.cache_key = entry
 
     def _create_bins(self, data: Features) -> None:
         """Create empty bins from a sample of all workers' rows."""
@@ -144,14 +144,14 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         ends = np.cumsum(counts if peers is None else peers.all_reduce(counts.astype(np.float64))).astype(np.int64)
         first = 0 if peers is None else int(ends[peers.rank]) - rows
         chosen = self.sampled_rows(int(ends[-1])).astype(np.int64)
-        own = chosen[(chosen >= first) & (chosen < first + rows)] - first
-        values, places = _by_column(data, own)
+        chosen_rows = chosen[(chosen >= first) & (chosen < first + rows)] - first
+        values, places = _by_column(data, chosen_rows)
         if peers is not None:
-            values, places = _gathered(peers, values, places, own.size)
-        lengths = np.array([one.size for one in values], np.int32)
+            values, places = _gathered(peers, values, places, chosen_rows.size)
+        lengths = np.array([column_values.size for column_values in values], np.int32)
         self._create(
             _LIB.LGBM_DatasetCreateFromSampledColumn,
-            *((ctypes.c_void_p * len(of))(*(one.ctypes.data for one in of)) for of in (values, places)),
+            *((ctypes.c_void_p * len(of))(*(array.ctypes.data for array in of)) for of in (values, places)),
             ctypes.c_int32(len(values)),
             _pointer(lengths),
             ctypes.c_int32(chosen.size),
@@ -162,9 +162,9 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
 
     def _key(self, data: Features, reference: Any) -> dict[str, Any] | None:
         """Return what the bins depend on, or None if it is unknown or LightGBM's file would be incomplete."""
-        known = parameter_names()
-        named = {known.get(name, name): value for name, value in self.params.items()}
-        binning = {name: value for name, value in sorted(named.items()) if name not in _NO_BINS}
+        aliases = parameter_names()
+        engine_params = {aliases.get(name, name): value for name, value in self.params.items()}
+        binning = {name: value for name, value in sorted(engine_params.items()) if name not in _NO_BINS}
         if getattr(data, "origin", None) is None or binning.get("linear_tree"):
             return None
         of_training = getattr(reference, "cache_key", None)
@@ -190,18 +190,20 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
         self.cache_key = entry.note["id"]
         return True
 
-    def _lazy_init(self, **given: Any) -> StreamedDataset:
-        self.params = given["params"] or {}
+    def _lazy_init(self, **arguments: Any) -> StreamedDataset:
+        self.params = arguments["params"] or {}
         self._has_non_default_feature_names = True
-        if given["reference"] is not None:
-            given["reference"].construct()
-        self.fill(given["data"], given["reference"])
-        self.set_label(given["label"]).set_group(given["group"])
-        if given["weight"] is not None:
-            self.set_weight(given["weight"])
-        if given["predictor"] is not None:
-            self._set_init_score_by_predictor(predictor=given["predictor"], data=given["data"], used_indices=None)
-        self.set_feature_name(given["feature_name"])
+        if arguments["reference"] is not None:
+            arguments["reference"].construct()
+        self.fill(arguments["data"], arguments["reference"])
+        self.set_label(arguments["label"]).set_group(arguments["group"])
+        if arguments["weight"] is not None:
+            self.set_weight(arguments["weight"])
+        if arguments["predictor"] is not None:
+            self._set_init_score_by_predictor(
+                predictor=arguments["predictor"], data=arguments["data"], used_indices=None
+            )
+        self.set_feature_name(arguments["feature_name"])
         return self
 
     def _set_init_score_by_predictor(self, predictor: Any, data: Any, used_indices: Any) -> StreamedDataset:
@@ -269,9 +271,9 @@ def _by_column(data: Features, chosen: Int64Array) -> tuple[Columns, Columns]:
     # Second pass: fill them in.
     for start, piece in _sampled(data, chosen):
         for column, (begin, stop) in enumerate(zip(piece.indptr[:-1].tolist(), piece.indptr[1:].tolist(), strict=True)):
-            here = slice(at[column], at[column] + stop - begin)
-            values[here] = piece.data[begin:stop]
-            places[here] = piece.indices[begin:stop] + start
+            rows_of_column = slice(at[column], at[column] + stop - begin)
+            values[rows_of_column] = piece.data[begin:stop]
+            places[rows_of_column] = piece.indices[begin:stop] + start
             at[column] += stop - begin
     return np.split(values, ends[:-1]), np.split(places, ends[:-1])
 
@@ -290,18 +292,18 @@ def _sampled(data: Features, chosen: Int64Array) -> Iterator[tuple[int, Any]]:
 
 def _gathered(peers: Any, values: Columns, places: Columns, rows: int) -> tuple[Columns, Columns]:
     """Return the values and positions of each column in the samples of all workers."""
-    sizes = np.array([rows, *(one.size for one in values)], np.int64)
+    sizes = np.array([rows, *(column_values.size for column_values in values)], np.int64)
     sent = (sizes, np.concatenate(values).astype(np.float32), np.concatenate(places))
     received = [peers.all_to_all([array.tobytes()] * peers.size) for array in sent]
-    found, before = [], 0
+    columns, before = [], 0
     for own_sizes, own_values, own_places in zip(*received, strict=True):
         rows, *counts = np.frombuffer(own_sizes, np.int64).tolist()
         ends = np.cumsum(counts)[:-1]
         numbers = np.frombuffer(own_values, np.float32).astype(np.float64)
         at = np.frombuffer(own_places, np.int32) + np.int32(before)
-        found.append((np.split(numbers, ends), np.split(at, ends)))
+        columns.append((np.split(numbers, ends), np.split(at, ends)))
         before += rows
-    values, places = ([np.concatenate(parts) for parts in zip(*of, strict=True)] for of in zip(*found, strict=True))
+    values, places = ([np.concatenate(parts) for parts in zip(*of, strict=True)] for of in zip(*columns, strict=True))
     return values, places
 
 

@@ -61,7 +61,7 @@ class Member(LightGBM):
         request = replace(request, params=request.params | self._network)
         if self._peers.size == 1:
             return super().train(request)
-        scatter, gather = (ctypes.cast(one, ctypes.c_void_p) for one in self._functions)
+        scatter, gather = (ctypes.cast(function, ctypes.c_void_p) for function in self._functions)
         _safe_call(_LIB.LGBM_NetworkInitWithFunctions(self._peers.size, self._peers.rank, scatter, gather))
         try:
             return super().train(request)
@@ -89,17 +89,17 @@ class Member(LightGBM):
 
     def _scatter(self, *arguments: Any) -> None:
         """Send each worker the sum of one block over all workers."""
-        given, _, width, start, length, n, found, _, reducer = arguments
-        received = self._peers.all_to_all([_memory(given + start[i], length[i]) for i in range(n)])
-        ctypes.memmove(found, _buffer(received[0]), len(received[0]))
+        values, _, width, start, length, n, total, _, reducer = arguments
+        received = self._peers.all_to_all([_memory(values + start[i], length[i]) for i in range(n)])
+        ctypes.memmove(total, _buffer(received[0]), len(received[0]))
         for piece in received[1:]:  # in the order of the ranks, so that sums do not depend on the worker
-            reducer[0](ctypes.cast(_buffer(piece), ctypes.c_void_p), found, width, len(piece))
+            reducer[0](ctypes.cast(_buffer(piece), ctypes.c_void_p), total, width, len(piece))
 
     def _gather(self, *arguments: Any) -> None:
         """Send all blocks to each worker."""
-        given, size, start, _, n, found, _ = arguments
-        for i, piece in enumerate(self._peers.all_to_all([_memory(given, size)] * n)):
-            ctypes.memmove(found + start[i], _buffer(piece), len(piece))
+        values, size, start, _, n, gathered, _ = arguments
+        for i, piece in enumerate(self._peers.all_to_all([_memory(values, size)] * n)):
+            ctypes.memmove(gathered + start[i], _buffer(piece), len(piece))
 
 
 def _memory(address: int, size: int) -> Any:

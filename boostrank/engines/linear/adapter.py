@@ -407,12 +407,12 @@ class Risk:
 
     def curved(self, weights: Float64Array) -> tuple[float, Float64Array, Float64Array]:
         """Return F, its derivative, and its second derivatives with respect to the scores, float64[N]."""
-        found = self.evaluate(self.rows.scores(weights), self.round)
+        risk = self.evaluate(self.rows.scores(weights), self.round)
         away = weights - self.centre
         away[-1] = 0.0  # no penalty for the intercept
-        value = found.stats.loss / self.queries + self.penalty * float(away @ away)
-        gradient = self.rows.pulls(found.grad) / self.queries + 2.0 * self.penalty * away
-        return value, gradient, found.hess / self.queries
+        value = risk.stats.loss / self.queries + self.penalty * float(away @ away)
+        gradient = self.rows.pulls(risk.grad) / self.queries + 2.0 * self.penalty * away
+        return value, gradient, risk.hess / self.queries
 
 
 def ridge_regression(rows: ScaledRows, target: Float64Array, ridge: float) -> Float64Array:
@@ -489,9 +489,9 @@ def minimised(
         with warnings.catch_warnings():  # a failed line search warns; the next one starts anew
             warnings.simplefilter("ignore")
             limits = {"gtol": tolerance, "maxiter": steps - taken, **options}
-            found = minimize(risk, weights, jac=True, method=name, callback=step, options=limits)
-        weights = found.x
-        if found.success or taken == before:
+            solution = minimize(risk, weights, jac=True, method=name, callback=step, options=limits)
+        weights = solution.x
+        if solution.success or taken == before:
             break
     return weights, taken
 

@@ -62,13 +62,13 @@ class LinearModel:
 
     def weights(self, rounds: int = 0) -> Float64Array:
         """Return the weights after `rounds` rounds (0 for all), float64[d + 1], or raise ModelError if not stored."""
-        place = len(self.path) - 1 - (self.rounds - (rounds or self.rounds))
-        if not 0 <= place < len(self.path):
+        position = len(self.path) - 1 - (self.rounds - (rounds or self.rounds))
+        if not 0 <= position < len(self.path):
             raise ModelError(
                 f"the file of a linear model has only the weights of its best round {self.rounds}, not those after "
                 f"{rounds} rounds"
             )
-        return np.asarray(self.path[place])
+        return np.asarray(self.path[position])
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         """Return the model file after the given number of rounds (0 for all), in which numbers are exact."""
@@ -104,8 +104,8 @@ class LinearFormat(ModelFormat):
         if type(version) is not int or version != _VERSION or set(content) != _KEYS:
             raise ModelError(f"the linear model must have version {_VERSION} and the keys {', '.join(sorted(_KEYS))}")
         names, rounds = content["features"], content["rounds"]
-        known = isinstance(names, list) and names and all(isinstance(name, str) for name in names)
-        refuse(not known, "'features' must be a list of names")
+        are_names = isinstance(names, list) and names and all(isinstance(name, str) for name in names)
+        refuse(not are_names, "'features' must be a list of names")
         refuse(len(set(names)) < len(names), "'features' has a name twice")
         try:
             "".join(names).encode()

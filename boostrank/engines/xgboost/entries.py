@@ -63,22 +63,22 @@ class Entries:
         lost = np.zeros(rows.shape[1], bool)
         lost[column[np.isnan(value)]] = True
         lost |= np.bincount(column[bounds], minlength=rows.shape[1]) >= translated["max_bin"]
-        found = cls(np.zeros(0, np.int64), column[bounds], value[bounds])
-        begin, end = found._spans(rows)
+        steps = cls(np.zeros(0, np.int64), column[bounds], value[bounds])
+        begin, end = steps._spans(rows)
         lost |= np.bincount(rows.indices, end - begin, minlength=rows.shape[1]) > rows.shape[0]
-        kept = ~lost[found.feature]
-        return cls(np.flatnonzero(lost), found.feature[kept], found.bound[kept])
+        kept = ~lost[steps.feature]
+        return cls(np.flatnonzero(lost), steps.feature[kept], steps.bound[kept])
 
     def _spans(self, rows: Any) -> tuple[Int64Array, Int64Array]:
         """Return the first column in which each value has an entry, and one past the last."""
         values = np.unique(self.bound)
         key = self.feature * (values.size + 2) + np.searchsorted(values, self.bound) + 1
         first = rows.indices.astype(np.int64) * (values.size + 2)
-        own, zero = (
+        values_of_steps, zero = (
             np.searchsorted(key, first + np.searchsorted(values, value, side="right"), side="right")
             for value in (rows.data, np.float32(0.0))
         )
-        return np.minimum(own, zero), np.maximum(own, zero)
+        return np.minimum(values_of_steps, zero), np.maximum(values_of_steps, zero)
 
     def matrix(self, features: Any) -> Any:
         """Return the entries of some rows, float32 CSR."""
@@ -88,13 +88,13 @@ class Entries:
         ends = np.append(0, np.cumsum(length))
         at = np.arange(ends[-1]) - np.repeat(ends[:-1] - begin, length)
         shape = rows.shape[0], self.feature.size
-        found = sparse.csr_matrix((np.ones(at.size, np.float32), at, ends[rows.indptr]), shape)
+        ordinals = sparse.csr_matrix((np.ones(at.size, np.float32), at, ends[rows.indptr]), shape)
         if not self.plain.size:
-            return found
+            return ordinals
         dense = rows[:, self.plain].toarray()
         places = np.tile(np.arange(self.plain.size), len(dense))
         full = sparse.csr_matrix((dense.ravel(), places, np.arange(len(dense) + 1) * self.plain.size), dense.shape)
-        return sparse.hstack([full, found], format="csr")
+        return sparse.hstack([full, ordinals], format="csr")
 
     def restored(self, body: bytes, names: Sequence[str]) -> bytes:
         """Convert a model file back to the original features, which have these names."""
@@ -112,14 +112,14 @@ class Entries:
             at = waiting.pop()
             if left[at] < 0:
                 continue
-            place = tree["split_indices"][at] - self.plain.size
-            if place >= 0:
-                bound = float(self.bound[place])
+            position = tree["split_indices"][at] - self.plain.size
+            if position >= 0:
+                bound = float(self.bound[position])
                 if bool(tree["default_left"][at]) != (bound > 0.0):  # the left side is not the side of zero
                     for values in nodes:
                         values[left[at]], values[right[at]] = values[right[at]], values[left[at]]
-                    for one in (left[at], right[at]):
-                        for child in (left[one], right[one]) if left[one] >= 0 else ():
-                            parents[child] = one
+                    for side in (left[at], right[at]):
+                        for child in (left[side], right[side]) if left[side] >= 0 else ():
+                            parents[child] = side
                 tree["split_conditions"][at], tree["default_left"][at] = bound, 0
             waiting += [left[at], right[at]]

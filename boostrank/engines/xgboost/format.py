@@ -195,7 +195,7 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
     leaf[np.concatenate([first, left, right])] = True
     leaf &= ~inner
     # Numbers of nodes among nodes, and of leaves among leaves.
-    place = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1).astype(np.int32)
+    position = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1).astype(np.int32)
     with np.errstate(over="ignore"):
         condition = _column(trees, "split_conditions", np.float64).astype(np.float32)
         # Left is value < condition in float32: value <= the float32 below. No value is below -inf or equal to NaN.
@@ -211,10 +211,10 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
         feature=_column(trees, "split_indices", np.int64)[inner].astype(np.int32),
         threshold=below[inner],
         kind=(nan_left | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0))[inner].astype(np.uint8),
-        left=place[left],
-        right=place[right],
+        left=position[left],
+        right=position[right],
         value=(condition * weight.astype(np.float32)[tree])[leaf].astype(np.float64),
-        roots=place[first],
+        roots=position[first],
         tree=tree[inner].astype(np.int32),
         sets=sets,
         set_ptr=set_ptr,
@@ -272,8 +272,8 @@ def with_even_leaves(body: bytes) -> bytes | None:
         return None
     conditions[leaf] = even.value
     ends = np.cumsum([len(tree["left_children"]) for tree in trees])
-    for one, part in zip(trees, np.split(conditions, ends[:-1]), strict=True):
-        one["split_conditions"] = part.tolist()
+    for document_tree, part in zip(trees, np.split(conditions, ends[:-1]), strict=True):
+        document_tree["split_conditions"] = part.tolist()
     param["base_score"] = param["base_score"].replace(base, repr(even.base))
     return write_json(document)
 

@@ -26,13 +26,13 @@ def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes 
     forest = document["learner"]["gradient_booster"].get("model")
     columns = int(document["learner"]["learner_model_param"]["num_feature"])
     listed = [names.get(i) or () for i in range(columns)] if names else []
-    encoded = [_encoded(one) for one in listed]
+    encoded = [_encoded(column_names) for column_names in listed]
     if forest is None or None in names.values() or None in encoded:
         return None
     forest["cats"] = {
         "enc": encoded,
         "feature_segments": np.cumsum([0, *map(len, listed)]).tolist() if names else [],
-        "sorted_idx": [i for one in listed for i in sorted(range(len(one)), key=one.__getitem__)],
+        "sorted_idx": [i for column in listed for i in sorted(range(len(column)), key=column.__getitem__)],
     }
     return write_json(document)
 
@@ -40,8 +40,8 @@ def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes 
 def names_in(body: bytes) -> dict[int, tuple[Any, ...]]:
     """Return the category names of each column in a checked file, unless the version that wrote it garbled them."""
     document = json.loads(body)
-    found = {} if _is_garbled(document) else {i: _decoded(one) for i, one in enumerate(_columns(document))}
-    return {i: names for i, names in found.items() if names}
+    decoded = {} if _is_garbled(document) else {i: _decoded(column) for i, column in enumerate(_columns(document))}
+    return {i: names for i, names in decoded.items() if names}
 
 
 def readable(body: bytes) -> bytes:
@@ -59,7 +59,7 @@ def readable(body: bytes) -> bytes:
 
 def _is_garbled(document: Mapping[str, Any]) -> bool:
     """Return True for non-ASCII text from XGBoost before 3.4, which did not store the text's length in bytes."""
-    texts = (one["values"] for one in _columns(document) if "offsets" in one)
+    texts = (column["values"] for column in _columns(document) if "offsets" in column)
     return document["version"][:2] < [3, 4] and any(not 0 <= byte < 128 for text in texts for byte in text)
 
 
@@ -97,17 +97,17 @@ def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str,
     bounds = [_LOWEST, *np.nextafter(rounded_down(np.array(tree.bounds)), np.float32(np.inf)).tolist()]
     # Renumber nodes and leaves (~leaf), because XGBoost requires a right child next to the left one.
     order, first_child = [0], {}
-    place = {0: 0}
+    position = {0: 0}
     for node, children in enumerate(zip(tree.left, tree.right, strict=True)):
-        first_child[place[node]] = len(order)
+        first_child[position[node]] = len(order)
         for child in children:
-            place[child] = len(order)
+            position[child] = len(order)
             order.append(child)
     left = [first_child.get(at, -1) for at in range(len(order))]
     parents = [_ROOT] * len(order)
     for at, child in first_child.items():
         parents[child] = parents[child + 1] = at
-    value = [tree.node[one] if one >= 0 else tree.leaf[~one] for one in order]
+    value = [tree.node[node] if node >= 0 else tree.leaf[~node] for node in order]
     return {
         "base_weights": _float32(value),
         **{f"categories{of}": [] for of in ("", "_nodes", "_segments", "_sizes")},
@@ -117,10 +117,10 @@ def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str,
         "loss_changes": [0.0] * len(order),
         "parents": parents,
         "right_children": [child + 1 if child > 0 else -1 for child in left],
-        "split_conditions": _float32([bounds[one] if one >= 0 else tree.leaf[~one] for one in order]),
+        "split_conditions": _float32([bounds[node] if node >= 0 else tree.leaf[~node] for node in order]),
         "split_indices": [feature if child > 0 else 0 for child in left],
         "split_type": [0] * len(order),
-        "sum_hessian": _float32([tree.below[one] if one >= 0 else tree.documents[~one] for one in order]),
+        "sum_hessian": _float32([tree.below[node] if node >= 0 else tree.documents[~node] for node in order]),
         "tree_param": {
             "num_deleted": "0",
             "num_feature": str(n_features),
@@ -149,8 +149,8 @@ def _is_start(tree: Mapping[str, Any]) -> bool:
         return False
     nodes, _ = _in_order(left, right)
     bounds = [condition[node] for node in nodes]
-    one = {tree["split_indices"][node] for node in nodes} == {tree["split_indices"][0]}
-    return one and bounds == sorted(set(bounds)) and not tree.get("categories_nodes")
+    features = {tree["split_indices"][node] for node in nodes}
+    return len(features) == 1 and bounds == sorted(set(bounds)) and not tree.get("categories_nodes")
 
 
 def read_start(trees: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:

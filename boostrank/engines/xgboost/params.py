@@ -69,7 +69,7 @@ REFUSED = {
 }
 """The reason why each parameter is rejected, with the remedy, by main name."""
 _NAMES = {
-    **{alias: own for own, aliases in _LIGHTGBM.items() for alias in (own, *aliases.split())},
+    **{alias: canonical for canonical, aliases in _LIGHTGBM.items() for alias in (canonical, *aliases.split())},
     **{name: name for name in (*_KNOWN.split(), *OF_OBJECTIVES, *OF_DART, *REFUSED)},
 }
 # Prediction at raw score 0, for objectives that transform scores.
@@ -96,10 +96,10 @@ def translate(params: Mapping[str, Any]) -> dict[str, Any]:
         directions = read_directions(out["monotone_constraints"], None)
         out["monotone_constraints"] = f"({','.join(map(str, directions))})" if directions else ""
     if "interaction_constraints" in out:
-        given = out["interaction_constraints"]
-        groups = read_groups(given, None) if given not in ("", None) else []
-        named = any(isinstance(one, str) for group in groups for one in group)
-        out["interaction_constraints"] = groups if named else json.dumps(groups) if groups else ""
+        constraints = out["interaction_constraints"]
+        groups = read_groups(constraints, None) if constraints not in ("", None) else []
+        has_names = any(isinstance(feature, str) for group in groups for feature in group)
+        out["interaction_constraints"] = groups if has_names else json.dumps(groups) if groups else ""
     if "nthread" in out:
         out["nthread"] = engine_threads("XGBoost", out["nthread"])
     if "verbosity" in out:
@@ -118,9 +118,9 @@ def translate(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def base_score(objective: str) -> float:
     """Return the `base_score` with which raw scores start at 0."""
-    known = [*_RAW, *_ZERO]
-    if objective not in known:
-        raise ParameterError(f"xgboost:{objective} is not a ranking objective.{did_you_mean(objective, known)}")
+    objectives = [*_RAW, *_ZERO]
+    if objective not in objectives:
+        raise ParameterError(f"xgboost:{objective} is not a ranking objective.{did_you_mean(objective, objectives)}")
     return _ZERO.get(objective, 0.0)
 
 
@@ -152,12 +152,12 @@ class XGBoostParams(Params):
         return {} if gain == "exponential" else {"ndcg_exp_gain": False}
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
-        named, groups = self.named(self.of_columns(params, names)), None
-        if named.get("interaction_constraints", "") not in ("", None):
+        engine_params, groups = self.named(self.of_columns(params, names)), None
+        if engine_params.get("interaction_constraints", "") not in ("", None):
             # A feature outside all groups gets trees of its own, as in a start.
             alone = [[i] for i in range(len(names))]
-            groups = tuple(frozenset(group) for group in (*named["interaction_constraints"], *alone))
-        directions = named.get("monotone_constraints", [0] * len(names))
+            groups = tuple(frozenset(group) for group in (*engine_params["interaction_constraints"], *alone))
+        directions = engine_params.get("monotone_constraints", [0] * len(names))
         return Limits(np.array(directions, np.int64), groups=groups)
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:

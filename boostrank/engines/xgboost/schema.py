@@ -59,10 +59,10 @@ class Tree(Struct):
     loss_changes: list[float]
     sum_hessian: list[float]
     split_type: list[Bit] | UnsetType = UNSET
-    categories: list[Category] = []
-    categories_nodes: list[Whole] = []
-    categories_segments: list[Whole] = []
-    categories_sizes: list[Annotated[int, Meta(ge=1, le=INT32_MAX)]] = []
+    categories: list[Category] | UnsetType = UNSET
+    categories_nodes: list[Whole] | UnsetType = UNSET
+    categories_segments: list[Whole] | UnsetType = UNSET
+    categories_sizes: list[Annotated[int, Meta(ge=1, le=INT32_MAX)]] | UnsetType = UNSET
 
 
 class CategoryNames(Struct):
@@ -271,6 +271,8 @@ def _check_categorical_splits(tree: Tree, where: str) -> int:
     """
     if tree.split_type is UNSET:
         return 0
+    lists = tree.categories, tree.categories_segments, tree.categories_sizes
+    refuse(UNSET in lists, f"{where}: has split_type, but no categories, categories_segments or categories_sizes")
     categories, starts = np.array(tree.categories, np.int64), np.array(tree.categories_segments, np.int64)
     sizes = np.array(tree.categories_sizes, np.int64)
     splits = np.flatnonzero(tree.split_type)

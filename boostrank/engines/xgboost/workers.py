@@ -28,22 +28,22 @@ _GATHERING_SECONDS = 120
 def tracker(workers: int, host: str) -> Iterator[dict[str, Any]]:
     """Start XGBoost's tracker, which connects the workers, and yield its arguments, or raise TrainingError."""
     try:
-        found = RabitTracker(n_workers=workers, host_ip=host, port=0, timeout=_GATHERING_SECONDS)
-        found.start()
+        rabit_tracker = RabitTracker(n_workers=workers, host_ip=host, port=0, timeout=_GATHERING_SECONDS)
+        rabit_tracker.start()
     except xgboost.core.XGBoostError as error:
         reason = last_line(error).rpartition("error:")[2].strip()
         raise TrainingError(f"workers cannot connect at {host}: {reason}") from error
 
     def wait() -> None:
         with contextlib.suppress(xgboost.core.XGBoostError, ValueError, AttributeError):  # AttributeError if closed
-            found.wait_for()
+            rabit_tracker.wait_for()
 
     threading.Thread(target=wait, daemon=True).start()
     try:
-        yield dict(found.worker_args())
+        yield dict(rabit_tracker.worker_args())
     finally:
         with contextlib.suppress(xgboost.core.XGBoostError):  # the tracker was still listening
-            found.free()
+            rabit_tracker.free()
 
 
 @contextlib.contextmanager
@@ -53,10 +53,10 @@ def member(peers: Any) -> Iterator[Member]:
     Raises:
         LostContact: the worker could not connect to or disconnect from the others.
     """
-    with tracker(peers.size, peers.host) if peers.rank == 0 else contextlib.nullcontext() as own:
+    with tracker(peers.size, peers.host) if peers.rank == 0 else contextlib.nullcontext() as tracker_arguments:
         # A worker that has lost another asks the tracker, which may be gone too, so it retries once.
         names = {"dmlc_task_id": f"{peers.rank:06d}", "dmlc_timeout": _PATIENCE_SECONDS, "dmlc_retry": 1}
-        arguments = peers.share(own)[0]
+        arguments = peers.share(tracker_arguments)[0]
         context = collective.CommunicatorContext(**arguments, **names)
         with _contact(every=True):
             context.__enter__()
@@ -102,9 +102,9 @@ class Member(XGBoost):
         def in_step(scores: npt.NDArray[Any], matrix: Any, round: int) -> Any:
             """Return the gradient once all workers have computed theirs, because XGBoost then sums over the workers."""
             assert gradient is not None
-            found = gradient(scores, matrix, round)
+            gradient_pair = gradient(scores, matrix, round)
             self._peers.share(None)
-            return found
+            return gradient_pair
 
         with _contact():
             return super().train(replace(request, gradient=gradient and in_step))
