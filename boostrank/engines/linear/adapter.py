@@ -225,7 +225,8 @@ def _initial(data: LinearData, objective: TrainingObjective, settings: Mapping[s
 def _fit_ranksvm(data: LinearData, objective: TrainingObjective, ridge: float) -> Float64Array:
     """Return the weights of a converged RankSVM, float64[d + 1]. The intercept is 0."""
     ranksvm = Objective("ranksvm", gain=objective.gain, threads=objective.threads)
-    pairs = ranksvm.bind(data.labels, data.queries)
+    # RankSVM has no cut-off.
+    pairs = ranksvm.bind(data.labels, replace(data.queries, k=None))
     zero = np.zeros(data.rows.features.shape[1] + 1)
     risk = Risk(data.rows, pairs.evaluate, max(1, len(data.queries)), ridge, zero)
     name, options = METHODS[LBFGS]
