@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from boostrank.model.ranking_model import RankingModel
     from boostrank.objective.description import Objective
     from boostrank.objective.mixture import Mixture
+    from boostrank.objective.values import ObjectiveValues, objective_values
     from boostrank.reporting.comparison import compare
     from boostrank.reporting.evaluation import evaluate
     from boostrank.reporting.page import report
@@ -51,7 +52,8 @@ _NAMES = {
     "export.proof": "verify", "export.writing": "export_model",
     "kernels.objective": "ObjectiveSpec define_objective objective_kernel",
     "kernels.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
-    "objective.mixture": "Mixture", "checking.user_file": "load_objective",
+    "objective.mixture": "Mixture", "objective.values": "ObjectiveValues objective_values",
+    "checking.user_file": "load_objective",
     "reporting.comparison": "compare", "reporting.evaluation": "evaluate", "reporting.page": "report",
     "sklearn": "BoostRanker QueryKFold QueryTimeSplit", "model.averaging": "average",
     "model.calibration": "calibrate",
@@ -66,10 +68,10 @@ _PACKAGES = ("cluster", "data", "export", "reporting", "tracking", "tuning")
 # What needs scikit-learn is in `boostrank.sklearn.__all__`: `from boostrank import *` does without.
 __all__ = [
     "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
-    "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
-    "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "calibrate", "compare",
-    "define_objective", "doctor", "evaluate", "export_model", "inline", "load_objective", "objective_kernel", "refit",
-    "report", "train", "tune", "verify",
+    "ModelError", "Objective", "ObjectiveSpec", "ObjectiveValues", "Param", "ParameterError", "QueryIndex",
+    "RankingDataset", "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "calibrate", "compare",
+    "define_objective", "doctor", "evaluate", "export_model", "inline", "load_objective", "objective_kernel",
+    "objective_values", "refit", "report", "train", "tune", "verify",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Reports that evaluate, explain and compare rankers. Only `noise` trains models.
+"""Reports that evaluate, explain and compare rankers. Only `noise` and `objectives` train models.
 
 Members are imported on first use.
 """
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from boostrank.reporting.evaluation import evaluate
     from boostrank.reporting.explanation import Why, why
     from boostrank.reporting.noise import measure_noise
+    from boostrank.reporting.objectives import ObjectiveComparison, compare_objectives
     from boostrank.reporting.page import Report, report
     from boostrank.reporting.sections.importance import Importance, importance
 
@@ -21,6 +22,7 @@ _NAMES = {
     "evaluation": "evaluate",
     "explanation": "Why why",
     "noise": "measure_noise",
+    "objectives": "ObjectiveComparison compare_objectives",
     "page": "Report report",
     "sections.importance": "Importance importance",
 }
@@ -29,9 +31,11 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names.spl
 __all__ = [
     "Comparison",
     "Importance",
+    "ObjectiveComparison",
     "Report",
     "Why",
     "compare",
+    "compare_objectives",
     "evaluate",
     "importance",
     "measure_noise",

@@ -51,7 +51,7 @@ def failures(spec: ObjectiveSpec) -> dict[str, Finding]:
 
 def test_the_template_breaks_nothing(tmp_path: Path, template: str) -> None:
     found = findings(with_faults(tmp_path, template))
-    assert len(found) == 9
+    assert len(found) == 10
     assert {f.status for f in found.values()} == {Status.PASS}
 
 
