@@ -28,8 +28,8 @@ from boostrank.kernels.objective import ObjectiveSpec
 # Tolerances relative to the largest gradient. Real faults (a sign, a factor, a missing term) exceed them by far.
 _DERIVATIVE_TOLERANCE = 1e-4
 _SYMMETRY_TOLERANCE = 1e-5
-# Those of boostrank's objectives are at most 72 on the ordinary examples, and improve at least 80% of them.
-_LONGEST_STEP = 1e4
+# On the ordinary examples, the steps of boostrank's objectives are at most 72, and improve 80%.
+_LONG_STEP = 1e3
 _SHARE_IMPROVED = 0.5
 _MEANINGLESS = (7.25e11, -3.5e11)
 _MARGIN = 8
@@ -437,8 +437,8 @@ def _step(probe: Probe) -> Finding:
         message += f"; such steps lower the loss of {improved / steps:.0%} of {steps} queries"
         if improved < _SHARE_IMPROVED * steps:
             status = Status.NOTE
-    if longest > _LONGEST_STEP:
-        status = Status.FAIL
+    if longest > _LONG_STEP:
+        status = Status.FAIL if longest > 10 * _LONG_STEP else Status.NOTE
     if status is Status.PASS:
         return Finding("step", status, message)
     why = "a leaf is -sum(grad) / sum(hess), so trees overshoot"
