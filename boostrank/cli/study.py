@@ -33,7 +33,7 @@ from boostrank.options import (
 
 if TYPE_CHECKING:
     from boostrank.reporting.conventions import Explanation, Reading
-    from boostrank.reporting.noise import NoiseReport, Spread
+    from boostrank.reporting.noise import NoiseReport, Progress, Spread
     from boostrank.reporting.objectives import ObjectiveComparison
 
 
@@ -57,6 +57,17 @@ def average(own: Average) -> None:
         one = average([RankingModel.load(path) for path in own.models])
         one.save(own.model)
     click.echo(f"{own.model}: {len(own.models)} models, {one.best_iteration} rounds")
+
+
+def progress_line() -> Progress:
+    """Return a function that prints a line after each training."""
+    left = time_left()
+
+    def progress(done: int, total: int, what: str, metrics: dict[str, float]) -> None:
+        name, value = list(metrics.items())[-1]
+        say(f"{done}/{total}  {what}  {name} {value:.4f}{left(done, total)}")
+
+    return progress
 
 
 class ObjectiveStudy(TrainingsOptions, group="Data and output"):
@@ -103,10 +114,6 @@ def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) ->
     train_set = reader.read(study.train)
     valid_set = reader.read(study.valid, like=train_set)
     test_set = reader.read(study.test, like=train_set)
-    left = time_left()
-
-    def progress(done: int, total: int, objective: str, value: float) -> None:
-        say(f"{done}/{total}  {objective}  {value:.4f}{left(done, total)}")
 
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         comparison = compare_objectives(
@@ -120,7 +127,7 @@ def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) ->
             repeats=study.repeats,
             backend=options.backend,
             conventions=options.conventions,
-            progress=progress,
+            progress=progress_line(),
         )
     if study.as_json:
         print_json(asdict(comparison))
@@ -170,14 +177,9 @@ def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
     assert valid_set is not None  # --valid is required
     how: dict[str, Any] = {"runs": own.repeats, "backend": options.backend, "conventions": options.conventions}
 
-    def progress(done: int, total: int, source: str, metrics: dict[str, float]) -> None:
-        name, value = list(metrics.items())[-1]
-        say(f"{done}/{total}  {source}  {name} {value:.4f}{left(done, total)}")
-
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         say(f"training up to {own.repeats * len(SOURCES)} models for {rounds} rounds")
-        left = time_left()
-        found = measure_noise(params, train_set, valid_set, rounds, **how, progress=progress)
+        found = measure_noise(params, train_set, valid_set, rounds, **how, progress=progress_line())
     if own.as_json:
         print_json(_noise_as_json(found))
     else:

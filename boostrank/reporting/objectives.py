@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,12 +18,11 @@ from boostrank.metric import Conventions
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import TrainOptions
 from boostrank.reporting.comparison import Difference, compare
+from boostrank.reporting.noise import Progress
 from boostrank.reporting.segments import holm
 
 _RATES = (0.02, 0.05, 0.1, 0.2, 0.5)
 _ROUNDS, _PATIENCE = 500, 50
-
-Progress = Callable[[int, int, str, float], None]
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def compare_objectives(
             row order.
         backend, conventions: as for `boostrank.train`.
         progress: function called after each training with the number of trainings, their total, the
-            name of the objective, and the metric on `valid_set`.
+            name of the objective, and the metric on `valid_set` by name.
 
     Raises:
         InputError: invalid parameters or data.
@@ -123,7 +122,7 @@ def compare_objectives(
 
     def trained(objective: str, rate: float, repeat: int) -> RankingModel:
         model = fit(plan_of(objective, rate, repeat))
-        progress(next(count), total, objective, value_of(model))
+        progress(next(count), total, objective, {name: value_of(model)})
         return model
 
     # Choose a rate for each objective, train again with it, and compare on the test queries.
