@@ -442,7 +442,7 @@ def _step(probe: Probe) -> Finding:
     if status is Status.PASS:
         return Finding("step", status, message)
     why = "a leaf is -sum(grad) / sum(hess), so trees overshoot"
-    mend = "enlarge hess, such as to a bound on the second derivative by each score, or lower learning_rate"
+    mend = "enlarge hess, such as to a bound on the second derivative by each score"
     return Finding("step", status, message, example, why, mend)
 
 

@@ -106,9 +106,8 @@ class _Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         grouped = {word: f"{group} {word}" for group, own in _SUBCOMMANDS.items() for word in own}
-        if (
-            self.name not in _SUBCOMMANDS and args[0] in grouped.keys() - self._summaries.keys()
-        ):  # `boostrank join` is `boostrank data join`
+        # `boostrank join` is `boostrank data join`, but `boostrank compare` is a command itself.
+        if self.name not in _SUBCOMMANDS and args[0] in grouped.keys() - self._summaries.keys():
             args = [*grouped[args[0]].split(), *args[1:]]
         try:
             return super().resolve_command(ctx, args)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.compare import DIFFERENCE_COLUMNS, difference_cells
+from boostrank.cli.compare import COLUMNS, cells_of
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, print_table, print_wrapped, time_left
@@ -144,9 +144,9 @@ def _print_objectives(comparison: ObjectiveComparison) -> None:
     print_table(rows)
     first = next(iter(comparison.objectives))
     click.echo(f"{comparison.metric} of {first} (new) against the others (old), query by query")
-    rows = [["old", *DIFFERENCE_COLUMNS, "p", "p by Holm"]]
+    rows = [["old", *COLUMNS, "p", "p by Holm"]]
     for name, d in comparison.differences.items():
-        rows.append([name, *difference_cells(d), f"{d.p:.4f}", f"{d.p_holm:.4f}"])
+        rows.append([name, *cells_of(d), f"{d.p:.4f}", f"{d.p_holm:.4f}"])
     print_table(rows)
     edges = [
         name for name, tuned in comparison.objectives.items() if tuned.rate in (min(tuned.valid), max(tuned.valid))
