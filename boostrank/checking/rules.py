@@ -419,7 +419,7 @@ def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
 
 
 def _step(probe: Probe) -> Finding:
-    """Measure each document's Newton step, -grad / hess with the driver's floor, and whether it lowers the loss."""
+    """Measure the Newton steps, -grad / hess with the driver's floor, and how often they help."""
     longest, example, steps, improved = 0.0, "", 0, 0
     for query, values in itertools.product(_ordinary(), parameter_cases(probe.spec)):
         loss, grad, hess, *_ = probe.run(query, values)
@@ -428,7 +428,8 @@ def _step(probe: Probe) -> Finding:
         length = float(np.abs(step).max())
         if length > longest:
             p = int(np.argmax(np.abs(step)))
-            longest, example = length, f"{query}; document {p}: gradient {grad[p]:.4g}, hess {hess[p]:.4g}"
+            longest = length
+            example = f"{query}; document {p}: gradient {grad[p]:.4g}, hess {hess[p]:.4g}"
         if length:
             steps += 1
             improved += probe.run(query.at(query.scores + step), values).loss < loss

@@ -85,7 +85,7 @@ class ObjectiveStudy(TrainingsOptions, group="Data and output"):
         shown="0.02, 0.05, 0.1, 0.2, 0.5",
         common=True,
     )
-    repeats: int = option("Number of trainings of each objective at its learning rate.", 5, ge=2, common=True)
+    repeats: int = option("Number of trainings of each objective at its rate.", 5, ge=2, common=True)
 
 
 @command("compare")
@@ -114,7 +114,6 @@ def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) ->
     train_set = reader.read(study.train)
     valid_set = reader.read(study.valid, like=train_set)
     test_set = reader.read(study.test, like=train_set)
-
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         comparison = compare_objectives(
             params,
@@ -136,24 +135,21 @@ def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) ->
 
 
 def _print_objectives(comparison: ObjectiveComparison) -> None:
-    rows = [["objective", "learning rate", "rounds", "valid", "test", "standard deviation"]]
+    rows = [["", "rate", "rounds", "valid", "test", *COLUMNS[3:], "p", "p by Holm"]]
+    edges = []
     for name, tuned in comparison.objectives.items():
-        numbers = [tuned.valid[tuned.rate], statistics.mean(tuned.test), statistics.stdev(tuned.test)]
+        numbers = [tuned.valid[tuned.rate], statistics.mean(tuned.test)]
+        d = comparison.differences.get(name)
+        cells = [*cells_of(d)[3:], f"{d.p:.4f}", f"{d.p_holm:.4f}"] if d else [""] * 7
         rounds = f"{statistics.median(tuned.rounds):,.0f}"
-        rows.append([name, f"{tuned.rate:g}", rounds, *(f"{number:.4f}" for number in numbers)])
-    print_table(rows)
+        rows.append([name, f"{tuned.rate:g}", rounds, *(f"{n:.4f}" for n in numbers), *cells])
+        if tuned.rate in (min(tuned.valid), max(tuned.valid)):
+            edges.append(f"{name}: the best rate is at an end of the grid; add another --rate.")
     first = next(iter(comparison.objectives))
-    click.echo(f"{comparison.metric} of {first} (new) against the others (old), query by query")
-    rows = [["old", *COLUMNS, "p", "p by Holm"]]
-    for name, d in comparison.differences.items():
-        rows.append([name, *cells_of(d), f"{d.p:.4f}", f"{d.p_holm:.4f}"])
+    click.echo(f"{comparison.metric} by objective; difference: {first} minus the other on --test")
     print_table(rows)
-    edges = [
-        name for name, tuned in comparison.objectives.items() if tuned.rate in (min(tuned.valid), max(tuned.valid))
-    ]
-    texts = ["Intervals and p are over queries and the luck of training, not that of choosing the rate."]
-    texts += [f"{name}: the best learning rate is at an end of the grid; add another --rate." for name in edges]
-    print_wrapped(texts, indent="")
+    luck = "over queries and the luck of training, not that of choosing the rate"
+    print_wrapped([f"Intervals and p are {luck}.", *edges], indent="")
 
 
 class Noise(TrainingsOptions, group="Data and output"):

@@ -107,7 +107,8 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     gain = options.gain
     options = prepared(options)
     checked = draft(options).settings
-    metric = headline([*(name for metric in checked.metrics for name in Metric.of(metric).names), *checked.losses])
+    every_name = [name for metric in checked.metrics for name in Metric.of(metric).names]
+    metric = headline([*every_name, *checked.losses])
     names = _set_names(own.valid)
     on_folds = bool(options.folds) or options.quality == GOOD
     if checked.stopping_rounds and not names and not on_folds:

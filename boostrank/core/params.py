@@ -117,7 +117,8 @@ def check_keywords(kind: type[Any], keywords: Iterable[str]) -> None:
     names = [field.name for field in fields(kind)]
     for keyword in keywords:
         if keyword not in names:
-            raise ParameterError(f"{kind.__name__} takes no {keyword}=.{did_you_mean(keyword, names)}")
+            hint = did_you_mean(keyword, names)
+            raise ParameterError(f"{kind.__name__} takes no {keyword}=.{hint}")
 
 
 def find_param(name: str, params: Iterable[Param]) -> Param | None:

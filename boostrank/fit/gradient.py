@@ -68,14 +68,15 @@ class GuardedGradient:
         self.seconds += time.perf_counter() - started
         return found
 
-    def loss(self, labels_of: LabelsOf, scores: npt.NDArray[Any], dataset: Any) -> tuple[str, float, bool]:
-        """Return the metric `loss`: the objective's mean loss on a data set, with the parameters of the last round."""
+    def loss(self, labels_of: LabelsOf, scores: Any, dataset: Any) -> tuple[str, float, bool]:
+        """Return the metric `loss`: the mean loss on a data set, with the last round's parameters."""
         assert self._bound is not None
-        if id(dataset) not in self._of_set:
-            self._of_set[id(dataset)] = self._bound.objective.bind(*labels_of(dataset), self._all_reduce)
-        bound = self._of_set[id(dataset)]
+        bound = self._of_set.get(id(dataset))
+        if bound is None:
+            bound = self._bound.objective.bind(*labels_of(dataset), self._all_reduce)
+            self._of_set[id(dataset)] = bound
         rows = bound.queries.n_documents  # an engine may need a row where there is none
-        return LOSS, bound.mean_loss(np.asarray(scores, dtype=np.float64).reshape(-1)[:rows], self._round), False
+        return LOSS, bound.mean_loss(np.reshape(scores, -1)[:rows], self._round), False
 
     def _watch(self, scores: npt.NDArray[Any], round: int) -> None:
         """Warn if trees have stopped changing the scores; the engines continue silently."""

@@ -162,7 +162,8 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         gain = objective.gain
         _check_near_misses(rest, objective.name, takes, backend)
     if losses and objective is None:
-        raise ParameterError("metric='loss' is for boostrank's objectives; compute that of another objective in feval=")
+        words = "metric='loss' is for boostrank's objectives; pass feval= for the loss of another one"
+        raise ParameterError(words)
     idle = [name for name in rest if name in backend.params.of_objectives]
     if native is None and idle:
         used = "a custom objective" if objective is None else f"objective {objective.name!r}"

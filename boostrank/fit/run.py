@@ -336,7 +336,8 @@ def _info(plan: Plan, ready: PreparedTraining) -> ModelInfo:
     """Return the model's record without values that change between runs, so that equal trainings give equal bytes."""
     record = plan.params if plan.record is None else plan.record
     if any(isinstance(metric, Metric) for metric in ready.given.metrics):  # functions are recorded by their names
-        record = {**record, **{name: ready.given.measures for name in METRIC_NAMES if name in record}}
+        names = ready.given.measures
+        record = {**record, **{name: names for name in METRIC_NAMES if name in record}}
     return ModelInfo(
         backend=plan.engine.name,
         objective=_described(plan.engine, ready),

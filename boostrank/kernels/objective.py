@@ -312,7 +312,8 @@ def _described(described: Any) -> dict[str, str]:
     title, _, body = inspect.cleandoc(getattr(described, "__doc__", None) or "").partition("\n\n")
     block = next((part for part in body.split("\n\n") if part.startswith("    ")), "")
     deviation = re.search(r"Deviations?: (.*?)(\n\n|$)", body, re.DOTALL)
-    words = {"summary": title.partition(":")[2] or title, "deviation": deviation[1] if deviation else ""}
+    summary = title.partition(":")[2] or title
+    words = {"summary": summary, "deviation": deviation[1] if deviation else ""}
     return {"equation": dedent(block)} | {name: " ".join(text.split()).rstrip(".") for name, text in words.items()}
 
 
@@ -346,12 +347,12 @@ def define_objective(
         hessian: kind of `hess`: "proxy" (anything useful and not negative), "exact" (the second derivative by each
             score), "majoriser" (its parabola lies above the loss) or "gauss-newton".
         declarations: other fields of `ObjectiveSpec`: `summary`, `equation`, `reference`, `prepare`, `shift_invariant`,
-            `exact_gradient`, and `quadratic`, which is true by default. The docstring of the kernel, or else of its
-            module, describes it as in `ObjectiveSpec`.
+            `exact_gradient`, and `quadratic`, which is true by default. The docstring of the kernel,
+            or else of its module, describes it as in `ObjectiveSpec`.
 
     Raises:
-        ParameterError: the name is not printable, a declaration or the kind of Hessian is unknown, or the kernel is not
-            a function.
+        ParameterError: the name is not printable, a declaration or the kind of Hessian is unknown,
+            or the kernel is not a function.
         FileFormatError: the kernel has the wrong arguments.
     """
     if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():

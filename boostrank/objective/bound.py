@@ -108,7 +108,7 @@ class BoundObjective:
         return Gradient(self._buffers.grad, self._buffers.hess, self._buffers.loss, stats)
 
     def evaluate(self, scores: npt.ArrayLike, round: int) -> Gradient:
-        """Compute the loss, gradient and curvature in float64 and unscaled, also where every gradient is zero."""
+        """Compute loss, gradient and curvature in float64 and unscaled, even if all gradients are 0."""
         buffers = self._exact(scores, round)
         factors = self._factors(round, buffers)
         pairs = list(zip(factors, buffers, strict=True))
@@ -124,7 +124,8 @@ class BoundObjective:
     def mean_loss(self, scores: npt.ArrayLike, round: int) -> float:
         """Return the mean loss over the queries of all processes, weighted by query.
 
-        The loss of a mixture is that of its parts by their shares, without the balance, which changes every round.
+        The loss of a mixture is that of its parts by their shares, without the balance, which
+        changes every round.
         """
         buffers = self._exact(scores, round)
         shares = self.objective.factors(round, [1.0] * len(buffers))
@@ -139,7 +140,8 @@ class BoundObjective:
     def _exact(self, scores: npt.ArrayLike, round: int) -> list[Buffers]:
         """Run the kernel of every part in float64."""
         if not self._exact_buffers:
-            self._exact_buffers = [Buffers.allocate(self.queries.n_documents, len(self.queries), np.float64)]
+            documents, queries = self.queries.n_documents, len(self.queries)
+            self._exact_buffers = [Buffers.allocate(documents, queries, np.float64)]
         self._run(scores, round, self._exact_buffers, True)
         return self._exact_buffers
 

@@ -72,5 +72,6 @@ def objective_values(
     dataset = as_dataset(data, "data without queries")
     if values.size != dataset.n_documents:
         raise DataError(f"there are {values.size} scores for {dataset.n_documents} documents")
-    result = objective.bind(dataset.labels, dataset.queries).evaluate(dataset.in_row_order(values), round)
+    bound = objective.bind(dataset.labels, dataset.queries)
+    result = bound.evaluate(dataset.in_row_order(values), round)
     return ObjectiveValues(result.losses, *map(dataset.in_input_order, (result.grad, result.hess)))

@@ -99,7 +99,8 @@ def compare_objectives(
         raise ParameterError(words)
     seed = int(pop_param(common, SEED_NAMES, 0))
     common["early_stopping_round"] = pop_param(common, STOPPING_NAMES, _PATIENCE)
-    options = TrainOptions(rounds=num_boost_round or _ROUNDS, backend=backend, conventions=conventions)
+    rounds = num_boost_round or _ROUNDS
+    options = TrainOptions(rounds=rounds, backend=backend, conventions=conventions)
     valid, count = [("valid", valid_set.like(train_set))], itertools.count(1)
     total = len(objectives) * (len(rates) + repeats - 1)
 
@@ -132,13 +133,15 @@ def compare_objectives(
         at_rate = {rate: trained(objective, rate, 0) for rate in rates}
         values = {rate: value_of(model) for rate, model in at_rate.items()}
         best = max(rates, key=lambda rate: sign * values[rate])
-        models = [at_rate[best], *(trained(objective, best, repeat) for repeat in range(1, repeats))]
+        models = [at_rate[best]]
+        models += [trained(objective, best, repeat) for repeat in range(1, repeats)]
         of_first = of_first or models
         result = compare(models, of_first, test_set, metric, conventions=plan.rules, worst=0)
-        rounds = [model.best_iteration for model in models]
-        tuned[objective] = TunedObjective(best, values, rounds, result.models[name]["old"])
+        stopped = [model.best_iteration for model in models]
+        tuned[objective] = TunedObjective(best, values, stopped, result.models[name]["old"])
         differences[objective] = result.metrics[name]
     del differences[first]
     adjusted = holm([difference.p for difference in differences.values()]).tolist()
-    pairs = zip(differences.items(), adjusted, strict=True)
-    return ObjectiveComparison(name, tuned, {other: replace(d, p_holm=p) for (other, d), p in pairs})
+    for (other, difference), p in zip([*differences.items()], adjusted, strict=True):
+        differences[other] = replace(difference, p_holm=p)
+    return ObjectiveComparison(name, tuned, differences)

@@ -215,7 +215,8 @@ def _parts(found: Learning) -> dict[str, Any]:
     recorded = list(dict.fromkeys(found.history.get("metric", ())))
     first = [name for name in recorded if name == found.metric] or recorded[:1]
     drawn = dict.fromkeys([*first, *(name for name in recorded if name == LOSS)])
-    return charts | {"histories": {metric: _history(found, metric) for metric in drawn}, "recorded": recorded}
+    histories = {metric: _history(found, metric) for metric in drawn}
+    return charts | {"histories": histories, "recorded": recorded}
 
 
 def _rounds(title: str = "rounds") -> Any:
