@@ -34,6 +34,8 @@ from boostrank.model.query_columns import WithinQuery as WithinQuery
 from boostrank.model.ranking_model import RankingModel as RankingModel
 from boostrank.objective.description import Objective as Objective
 from boostrank.objective.mixture import Mixture as Mixture
+from boostrank.objective.values import ObjectiveValues as ObjectiveValues
+from boostrank.objective.values import objective_values as objective_values
 from boostrank.reporting.comparison import compare as compare
 from boostrank.reporting.evaluation import evaluate as evaluate
 from boostrank.reporting.page import report as report

@@ -22,11 +22,15 @@ import numpy.typing as npt
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.driver import HESSIAN_FLOOR
 from boostrank.kernels.objective import ObjectiveSpec
 
 # Tolerances relative to the largest gradient. Real faults (a sign, a factor, a missing term) exceed them by far.
 _DERIVATIVE_TOLERANCE = 1e-4
 _SYMMETRY_TOLERANCE = 1e-5
+# On the ordinary examples, the steps of boostrank's objectives are at most 72, and improve 80%.
+_LONG_STEP = 1e3
+_SHARE_IMPROVED = 0.5
 _MEANINGLESS = (7.25e11, -3.5e11)
 _MARGIN = 8
 
@@ -414,6 +418,35 @@ def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
     return None
 
 
+def _step(probe: Probe) -> Finding:
+    """Measure the Newton steps, -grad / hess with the driver's floor, and how often they help."""
+    longest, example, steps, improved = 0.0, "", 0, 0
+    for query, values in itertools.product(_ordinary(), parameter_cases(probe.spec)):
+        loss, grad, hess, *_ = probe.run(query, values)
+        floor = HESSIAN_FLOOR * float(hess.mean()) or 1.0  # as the driver, without any curvature
+        step = -grad / np.maximum(hess, floor)
+        length = float(np.abs(step).max())
+        if length > longest:
+            p = int(np.argmax(np.abs(step)))
+            longest = length
+            example = f"{query}; document {p}: gradient {grad[p]:.4g}, hess {hess[p]:.4g}"
+        if length:
+            steps += 1
+            improved += probe.run(query.at(query.scores + step), values).loss < loss
+    message, status = f"the longest Newton step changes a score by {longest:.3g}", Status.PASS
+    if probe.spec.exact_gradient and steps:
+        message += f"; such steps lower the loss of {improved / steps:.0%} of {steps} queries"
+        if improved < _SHARE_IMPROVED * steps:
+            status = Status.NOTE
+    if longest > _LONG_STEP:
+        status = Status.FAIL if longest > 10 * _LONG_STEP else Status.NOTE
+    if status is Status.PASS:
+        return Finding("step", status, message)
+    why = "a leaf is -sum(grad) / sum(hess), so trees overshoot"
+    mend = "enlarge hess, such as to a bound on the second derivative by each score"
+    return Finding("step", status, message, example, why, mend)
+
+
 def _shift(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that gradients sum to zero over a query, and that adding a constant to all scores changes no gradient."""
     why = "only score differences affect a ranking, so trees that shift a whole query are wasted"
@@ -487,7 +520,7 @@ SAFE = (
 )
 """The rules that a kernel must keep before its compiled code may be called."""
 
-RULES = (
+RULES: tuple[Callable[[Probe], Finding], ...] = (
     *SAFE,
     Rule("inputs", "the kernel writes to none of its inputs", _inputs),
     Rule("finite", "finite at 0 and 1 documents, ties, equal labels, scores of +-1e4, labels up to 31", _finite),
@@ -500,6 +533,7 @@ RULES = (
         lambda spec: "" if spec.exact_gradient else "exact_gradient=False: the loss is another function",
     ),
     Rule("curvature", "the hessian keeps what its kind promises", _curvature, _ordinary, _untestable),
+    _step,
     Rule(
         "shift",
         "the gradient sums to zero, and a constant added to all scores changes nothing",

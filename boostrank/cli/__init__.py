@@ -27,7 +27,7 @@ _HEADINGS = {
         "tune": "Search for the best parameters and write a config file for train.",
         "plan": "Estimate the memory of a training before it starts.",
         "objectives": "List objectives with parameters and papers, or check your own.",
-        "study": "Measure noise, average models, explain metrics.",
+        "study": "Compare objectives, measure noise, average models, explain metrics.",
     },
     "Evaluate": {
         "evaluate": "Measure models or score files with 95% intervals.",
@@ -64,6 +64,7 @@ _SUBCOMMANDS = {
         "simulate-clicks": "Simulate clicks on graded documents with a known truth.",
     },
     "study": {
+        "compare": "Compare objectives on your own data, each at its best learning rate.",
         "noise": "Measure the effect of seed, row order and queries on the metric.",
         "average": "Average several models into one model file.",
         "metrics": "Compute a metric with the conventions of each library.",
@@ -106,7 +107,8 @@ class _Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         grouped = {word: f"{group} {word}" for group, own in _SUBCOMMANDS.items() for word in own}
-        if self.name not in _SUBCOMMANDS and args[0] in grouped:  # `boostrank join` is `boostrank data join`
+        # `boostrank join` is `boostrank data join`, but `boostrank compare` is a command itself.
+        if self.name not in _SUBCOMMANDS and args[0] in grouped.keys() - self._summaries.keys():
             args = [*grouped[args[0]].split(), *args[1:]]
         try:
             return super().resolve_command(ctx, args)

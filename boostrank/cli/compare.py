@@ -160,19 +160,19 @@ class JudgedData:
 def _print(found: Comparison, data: str) -> None:
     first = next(iter(found.metrics))
     click.echo(f"{found.new} against {found.old} on {data}, query by query")
-    print_table([["metric", *_COLUMNS, "p"], *([n, *_cells(d), f"{d.p:.4f}"] for n, d in found.metrics.items())])
+    print_table([["metric", *COLUMNS, "p"], *([n, *cells_of(d), f"{d.p:.4f}"] for n, d in found.metrics.items())])
     top = found.churn
     new = f"{top.changed:.1%} new documents in the {top.queries:,} queries with" if top.queries else "no query has"
     first_place = "" if math.isnan(top.first) else f"; the first document changed in {top.first:.1%}"
     click.echo(f"top {top.k}: {new} more documents{first_place}")
     for kind in dict.fromkeys(s.kind for s in found.segments):
         rows = [
-            [shown(s.segment), *_cells(s), f"{s.p_holm:.4f}"]
+            [shown(s.segment), *cells_of(s), f"{s.p_holm:.4f}"]
             for s in found.segments
             if s.kind == kind and s.metric == first
         ]
         click.echo(f"\n{first} by {kind}; p is adjusted for all segments by Holm's method")
-        print_table([[kind, *_COLUMNS, "p"], *rows])
+        print_table([[kind, *COLUMNS, "p"], *rows])
     if found.regressions:
         click.echo(f"\nworst of {found.metrics[first].worse:,} regressions of {first}")
         table = [["qid", "old", "new", "difference"]]
@@ -189,10 +189,11 @@ def _print(found: Comparison, data: str) -> None:
     print_wrapped([*dict.fromkeys(map(found.luck_words, found.metrics)), found.conventions.describe()], indent="")
 
 
-_COLUMNS = ("queries", "old", "new", "difference", "95% interval", "better", "same", "worse")
+COLUMNS = ("queries", "old", "new", "difference", "95% interval", "better", "same", "worse")
 
 
-def _cells(d: Difference) -> list[str]:
+def cells_of(d: Difference) -> list[str]:
+    """Return the cells of a row with `COLUMNS`."""
     interval = "-" if math.isnan(d.low) else f"{d.low:+.4f} to {d.high:+.4f}"
     counts = [f"{n:,}" for n in (d.better, d.same, d.worse)]
     return [f"{d.queries:,}", f"{d.old:.4f}", f"{d.new:.4f}", f"{d.mean:+.4f}", interval, *counts]

@@ -29,9 +29,9 @@ _AUTO_SUMMARY = "the default: LambdaRank's pairs and XE-NDCG in equal parts"
 class Objectives(JsonOptions):
     name: str | None = argument("[NAME]")
     check: str | None = option(
-        "Run a Python file and check its objective: derivatives, symmetries, extremes, memory, speed and a short "
-        "training. NAME is the variable, if there are several. Exit status 3 if a check fails.",
-        metavar="FILE[:NAME]",
+        "Check an objective or that of a Python file, which is run: derivatives, Newton steps, "
+        "symmetries, extremes, memory, speed and a short training. Exit status 3 if a check fails.",
+        metavar="NAME|FILE",
     )
     template: bool = option("Print a template for your own objective.")
 

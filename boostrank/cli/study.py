@@ -1,20 +1,23 @@
-"""The commands `noise`, `average` and `metrics` in `boostrank study`."""
+"""The commands `compare`, `noise`, `average` and `metrics` in `boostrank study`."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
+import statistics
 import sys
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from boostrank.cli.command import command
+from boostrank.cli.compare import COLUMNS, cells_of
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, print_table, print_wrapped, time_left
-from boostrank.cli.train import prepared
+from boostrank.cli.train import objective_of, prepared
+from boostrank.core.errors import InputError
 from boostrank.options import (
     CONVENTIONS,
     DEFAULT_ROUNDS,
@@ -30,7 +33,8 @@ from boostrank.options import (
 
 if TYPE_CHECKING:
     from boostrank.reporting.conventions import Explanation, Reading
-    from boostrank.reporting.noise import NoiseReport, Spread
+    from boostrank.reporting.noise import NoiseReport, Progress, Spread
+    from boostrank.reporting.objectives import ObjectiveComparison
 
 
 class Average(Options):
@@ -55,6 +59,99 @@ def average(own: Average) -> None:
     click.echo(f"{own.model}: {len(own.models)} models, {one.best_iteration} rounds")
 
 
+def progress_line() -> Progress:
+    """Return a function that prints a line after each training."""
+    left = time_left()
+
+    def progress(done: int, total: int, what: str, metrics: dict[str, float]) -> None:
+        name, value = list(metrics.items())[-1]
+        say(f"{done}/{total}  {what}  {name} {value:.4f}{left(done, total)}")
+
+    return progress
+
+
+class ObjectiveStudy(TrainingsOptions, group="Data and output"):
+    """The options for `study compare`."""
+
+    valid: str = option("Validation file, on which rates and rounds are chosen.", file="data")
+    test: str = option("Test file, on which the objectives are compared.", file="data")
+    against: tuple[str, ...] = option(
+        "Objective to compare --objective with.", metavar="NAME", file="objective", required=True
+    )
+    rates: tuple[float, ...] = option(
+        "Learning rate to choose from.",
+        flag="--rate",
+        parse=("X", float),
+        shown="0.02, 0.05, 0.1, 0.2, 0.5",
+        common=True,
+    )
+    repeats: int = option("Number of trainings of each objective at its rate.", 5, ge=2, common=True)
+
+
+@command("compare")
+def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) -> None:
+    """Compare --objective with each --against on your own data, with the same budget for each.
+
+    Each is trained on TRAIN at every --rate. The best on --valid is chosen, and trained again with
+    other seeds and row orders. Trainings are stopped on --valid and compared query by query on
+    --test: intervals and p include the luck of training, and p is adjusted for several --against by
+    Holm's method. The options of `boostrank train` apply to all objectives, --set to --objective
+    only.
+    """
+    from boostrank.fit.params import default_objective
+    from boostrank.reporting.objectives import compare_objectives
+
+    # Separate the parameters of --objective from those of all objectives.
+    texts = [options.objective or default_objective(options.backend), *study.against]
+    if len(set(texts)) < len(texts):
+        raise InputError(f"the objectives must differ: {', '.join(texts)}")
+    gain, options = options.gain, prepared(replace(options, objective=None))
+    objectives: dict[str, Any] = {text: objective_of(text) for text in texts}
+    first = objectives[texts[0]] = {"objective": objectives[texts[0]], **options.settings}
+    params = {name: value for name, value in options.flat().items() if name not in first}
+    # Read the data, and train.
+    reader = Reader(reading, options.threads, gain=gain)
+    train_set = reader.read(study.train)
+    valid_set = reader.read(study.valid, like=train_set)
+    test_set = reader.read(study.test, like=train_set)
+    with contextlib.redirect_stdout(sys.stderr):  # the engines print
+        comparison = compare_objectives(
+            params,
+            train_set,
+            valid_set,
+            test_set,
+            objectives,
+            options.rounds,
+            rates=study.rates,
+            repeats=study.repeats,
+            backend=options.backend,
+            conventions=options.conventions,
+            progress=progress_line(),
+        )
+    if study.as_json:
+        print_json(asdict(comparison))
+    else:
+        _print_objectives(comparison)
+
+
+def _print_objectives(comparison: ObjectiveComparison) -> None:
+    rows = [["", "rate", "rounds", "valid", "test", *COLUMNS[3:], "p", "p by Holm"]]
+    edges = []
+    for name, tuned in comparison.objectives.items():
+        numbers = [tuned.valid[tuned.rate], statistics.mean(tuned.test)]
+        d = comparison.differences.get(name)
+        cells = [*cells_of(d)[3:], f"{d.p:.4f}", f"{d.p_holm:.4f}"] if d else [""] * 7
+        rounds = f"{statistics.median(tuned.rounds):,.0f}"
+        rows.append([name, f"{tuned.rate:g}", rounds, *(f"{n:.4f}" for n in numbers), *cells])
+        if tuned.rate in (min(tuned.valid), max(tuned.valid)):
+            edges.append(f"{name}: the best rate is at an end of the grid; add another --rate.")
+    first = next(iter(comparison.objectives))
+    click.echo(f"{comparison.metric} by objective; difference: {first} minus the other on --test")
+    print_table(rows)
+    luck = "over queries and the luck of training, not that of choosing the rate"
+    print_wrapped([f"Intervals and p are {luck}.", *edges], indent="")
+
+
 class Noise(TrainingsOptions, group="Data and output"):
     valid: str = option("Validation file.", file="data")
     repeats: int = option("Number of trainings for each source of noise.", 10, ge=3, common=True)
@@ -76,14 +173,9 @@ def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
     assert valid_set is not None  # --valid is required
     how: dict[str, Any] = {"runs": own.repeats, "backend": options.backend, "conventions": options.conventions}
 
-    def progress(done: int, total: int, source: str, metrics: dict[str, float]) -> None:
-        name, value = list(metrics.items())[-1]
-        say(f"{done}/{total}  {source}  {name} {value:.4f}{left(done, total)}")
-
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         say(f"training up to {own.repeats * len(SOURCES)} models for {rounds} rounds")
-        left = time_left()
-        found = measure_noise(params, train_set, valid_set, rounds, **how, progress=progress)
+        found = measure_noise(params, train_set, valid_set, rounds, **how, progress=progress_line())
     if own.as_json:
         print_json(_noise_as_json(found))
     else:
@@ -168,7 +260,7 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
     docnos = None if names is None or "" in names else names
     explanations = explain_conventions(*measured, base=base, docnos=docnos, threads=own.threads)
     if own.as_json:
-        plain = {one.metric: dataclasses.asdict(one) for one in explanations}
+        plain = {one.metric: asdict(one) for one in explanations}
         for one in explanations:
             del plain[one.metric]["metric"]
             plain[one.metric]["ties"] |= {"mass": one.ties.mass, "worth": one.ties.worth}

@@ -107,7 +107,8 @@ def _run(own: TrainCommand, options: TrainOptions, reading: FileOptions, columns
     gain = options.gain
     options = prepared(options)
     checked = draft(options).settings
-    metric = headline([name for metric in checked.metrics for name in Metric.of(metric).names])
+    every_name = [name for metric in checked.metrics for name in Metric.of(metric).names]
+    metric = headline([*every_name, *checked.losses])
     names = _set_names(own.valid)
     on_folds = bool(options.folds) or options.quality == GOOD
     if checked.stopping_rounds and not names and not on_folds:
@@ -222,14 +223,19 @@ def _with_quality(options: TrainOptions, cluster: bool) -> TrainOptions:
     return replace(options, quality=quality)
 
 
+def objective_of(text: str) -> Any:
+    """Return an objective as `boostrank.train` takes it: that of a Python file is loaded."""
+    from boostrank.checking.user_file import load_objective
+
+    return load_objective(text) if text.endswith(".py") else text
+
+
 def prepared(options: Fit) -> Fit:
     """Load the objective from a Python file, parse the gain, and silence the engine."""
-    from boostrank.checking.user_file import load_objective
     from boostrank.core.conventions import rule_of
 
-    objective = options.objective
-    if objective is not None and objective.endswith(".py"):
-        options = replace(options, objective=load_objective(objective))
+    if options.objective is not None:
+        options = replace(options, objective=objective_of(options.objective))
     options = replace(options, metrics=tuple(metrics_of(options.metrics)))
     for name in ("objective", "gain"):
         if name in options.params:

@@ -15,6 +15,7 @@ from boostrank.core.errors import DataError, ModelError, ParameterError, Trainin
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.engines.trees import in_range
+from boostrank.fit.params import LOSS
 from boostrank.kernels.driver import AllReduce, PassStats, alone
 from boostrank.kernels.jit import CompiledFunction
 from boostrank.metrics import BoundMetrics, Conventions, Metric
@@ -22,6 +23,8 @@ from boostrank.objective.bound import BoundObjective, Gradient
 from boostrank.objective.description import TrainingObjective
 
 _STANDSTILL_ROUNDS = 3
+LabelsOf = Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]]
+"""A function that returns the labels and queries of an engine's data set."""
 
 
 class GuardedGradient:
@@ -37,10 +40,12 @@ class GuardedGradient:
         self.seconds = 0.0
         self.stats: PassStats | None = None
         self._previous: npt.NDArray[Any] | None = None
-        self._still = 0
+        self._still, self._round = 0, 0
+        self._of_set: dict[int, BoundObjective] = {}
 
     def __call__(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> tuple[Any, Any]:
         self._watch(scores, round)
+        self._round = round
         started = time.perf_counter()
         try:
             if self._bound is None:
@@ -55,10 +60,23 @@ class GuardedGradient:
         """Evaluate boostrank's objective without scaling; not available for a user-defined function."""
         started = time.perf_counter()
         assert self._bound is not None
+        self._round = round
         found = self._bound.evaluate(scores, round)
         self.stats = found.stats
+        if round == 0 and found.stats.dead_queries == self._bound.total_queries:
+            self._bound.check_gains()
         self.seconds += time.perf_counter() - started
         return found
+
+    def loss(self, labels_of: LabelsOf, scores: Any, dataset: Any) -> tuple[str, float, bool]:
+        """Return the metric `loss`: the mean loss on a data set, with the last round's parameters."""
+        assert self._bound is not None
+        bound = self._of_set.get(id(dataset))
+        if bound is None:
+            bound = self._bound.objective.bind(*labels_of(dataset), self._all_reduce)
+            self._of_set[id(dataset)] = bound
+        rows = bound.queries.n_documents  # an engine may need a row where there is none
+        return LOSS, bound.mean_loss(np.reshape(scores, -1)[:rows], self._round), False
 
     def _watch(self, scores: npt.NDArray[Any], round: int) -> None:
         """Warn if trees have stopped changing the scores; the engines continue silently."""
@@ -104,7 +122,7 @@ def of_labels(function: Any) -> Any:
     return called
 
 
-def by_arguments(function: Any, labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]], what: str) -> Any:
+def by_arguments(function: Any, labels_of: LabelsOf, what: str) -> Any:
     """Convert a function with either the arguments (scores, data set) or those of LGBMRanker to the former.
 
     The latter are marked by `of_labels`, require over two arguments, or name the first one y_true.
@@ -162,7 +180,6 @@ class RoundMetrics:
     """A function that computes the metrics from (scores, engine's data set).
 
     Args:
-        labels_of: function that returns the labels and queries of an engine's data set.
         functions: user-defined functions, each returning one result or a list.
         all_reduce: function that sums over the workers, each of which has some of the queries.
     """
@@ -170,7 +187,7 @@ class RoundMetrics:
     def __init__(
         self,
         names: Sequence[str | Metric],
-        labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]],
+        labels_of: LabelsOf,
         conventions: Conventions,
         threads: int | None,
         functions: Sequence[Callable[..., Any]] = (),

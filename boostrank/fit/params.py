@@ -36,6 +36,8 @@ OBJECTIVE_NAMES, ROUNDS_NAMES, STOPPING_NAMES = map(_names, ("objective", "round
 GAIN_NAMES, METRIC_NAMES, _EVAL_AT, _THREADS = map(_names, ("gain", "metrics", "eval_at", "threads"))
 SEED_NAMES = (SEED.name, *SEED.aliases)
 _MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping")
+LOSS = "loss"
+"""The metric that is the objective's own mean loss."""
 AUTO_START, LINEAR_START = "auto", "linear"
 """Values of `start` for a linear start if the objective is `auto`, and for a linear start in any case."""
 _EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": "linear"}
@@ -63,6 +65,7 @@ class TrainingParameters:
         stopping_rounds: patience for early stopping, or 0 for no early stopping.
         min_delta: change that an improvement must exceed, for early stopping.
         metrics: canonical metric names with cut-offs, and functions as `Metric`, possibly empty.
+        losses: the metric `LOSS`, or empty.
         threads: number of threads; None for every available core.
         gain: gain for each label, used in metrics whose conventions do not set it.
     """
@@ -75,8 +78,14 @@ class TrainingParameters:
     stopping_rounds: int
     min_delta: float
     metrics: tuple[str | Metric, ...]
+    losses: tuple[str, ...]
     threads: int | None
     gain: str | tuple[float, ...]
+
+    @property
+    def measures(self) -> list[str]:
+        """The names of all metrics, the loss last."""
+        return [*map(str, self.metrics), *self.losses]
 
 
 def headline(metrics: Sequence[Any]) -> str | None:
@@ -131,6 +140,9 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         rest["num_threads"] = resolve_threads(threads)
     metrics = metric_names(pop_param(rest, METRIC_NAMES, "ndcg"), pop_param(rest, _EVAL_AT, DEFAULT_EVAL_AT))
 
+    losses = tuple(name for name in metrics if name == LOSS)
+    metrics = tuple(name for name in metrics if name != LOSS)
+
     native, function = None, None
     objective: TrainingObjective | None = None
     gain: Any = "exponential"
@@ -149,13 +161,16 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         objective, takes = _objective(chosen, rest, threads, backend)
         gain = objective.gain
         _check_near_misses(rest, objective.name, takes, backend)
+    if losses and objective is None:
+        words = "metric='loss' is for boostrank's objectives; pass feval= for the loss of another one"
+        raise ParameterError(words)
     idle = [name for name in rest if name in backend.params.of_objectives]
     if native is None and idle:
         used = "a custom objective" if objective is None else f"objective {objective.name!r}"
         raise ParameterError(f"{idle[0]!r} only affects {backend.name}'s own objectives: {used} would ignore it")
     backend.params.check(rest)
     return TrainingParameters(
-        objective, native, function, rest, rounds, stopping, min_delta, metrics, threads, parse_gain(gain)
+        objective, native, function, rest, rounds, stopping, min_delta, metrics, losses, threads, parse_gain(gain)
     )
 
 
@@ -271,8 +286,11 @@ def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
     for name in names:
         if name.isdigit() and joined and "@" in joined[-1]:  # "ndcg@1,3" split at its comma
             joined.append(f"{joined[-1].split('@')[0]}@{name}")
+        elif name.lower() == LOSS:
+            joined.append(LOSS)
         elif not cuts or Metric.parse(name).cutoffs:
             joined.append(str(Metric.parse(name)))
         else:
             joined += [f"{name}@{c}" for c in cuts]
-    return tuple(dict.fromkeys(str(Metric.parse(name)) for name in joined))
+    names = [str(Metric.parse(name)) for name in joined if name != LOSS]
+    return tuple(dict.fromkeys([*names, *(name for name in joined if name == LOSS)]))

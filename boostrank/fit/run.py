@@ -72,8 +72,10 @@ def run(plan: Plan) -> RankingModel:
         gradient = GuardedGradient(objective.bind(*labels_of(native), all_reduce), all_reduce=all_reduce)
     elif given.function is not None:
         gradient = GuardedGradient(None, by_arguments(given.function, labels_of, "objective"), all_reduce)
-    measured = given.metrics if plan.measured else ()
-    metrics = RoundMetrics(measured, labels_of, plan.rules, given.threads, as_list(options.feval), all_reduce)
+    measured, functions = given.metrics if plan.measured else (), as_list(options.feval)
+    if given.losses and plan.measured and gradient is not None:
+        functions.append(partial(gradient.loss, labels_of))
+    metrics = RoundMetrics(measured, labels_of, plan.rules, given.threads, functions, all_reduce)
     history = History()
     stopper, late = _stopping(plan, ready, valid, native)
     info = _info(plan, ready)
@@ -311,7 +313,7 @@ def _stopping(
         if len(trained_on) == len(valid):
             raise ParameterError("early stopping needs a validation set other than the training set")
         stopper = EarlyStopping(
-            given.stopping_rounds, metric=headline(given.metrics), min_delta=given.min_delta, ignore=trained_on
+            given.stopping_rounds, metric=headline(given.measures), min_delta=given.min_delta, ignore=trained_on
         )
 
     def held_back(callback: Callback) -> Callback:
@@ -334,12 +336,12 @@ def _info(plan: Plan, ready: PreparedTraining) -> ModelInfo:
     """Return the model's record without values that change between runs, so that equal trainings give equal bytes."""
     record = plan.params if plan.record is None else plan.record
     if any(isinstance(metric, Metric) for metric in ready.given.metrics):  # functions are recorded by their names
-        names = list(map(str, ready.given.metrics))
+        names = ready.given.measures
         record = {**record, **{name: names for name in METRIC_NAMES if name in record}}
     return ModelInfo(
         backend=plan.engine.name,
         objective=_described(plan.engine, ready),
-        metrics=list(map(str, ready.given.metrics)),
+        metrics=ready.given.measures,
         conventions=dataclasses.asdict(plan.rules),
         parameters={k: v for k, v in record.items() if isinstance(v, str | int | float | bool | list | tuple | dict)},
         training=_training_record(plan, ready),
@@ -409,7 +411,7 @@ def _identity(plan: Plan, ready: PreparedTraining, callbacks: Sequence[Any]) -> 
         "objective": _described(plan.engine, ready),
         "rounds": given.rounds,
         "parameters": {name: value for name, value in given.engine.items() if name not in _INDIFFERENT},
-        "metrics": list(map(str, given.metrics)),
+        "metrics": given.measures,
         "conventions": dataclasses.asdict(plan.rules),
         "init_model": None if ready.booster is None else content_sha256(ready.booster.to_bytes()),
         "train": _fingerprints(train_set),

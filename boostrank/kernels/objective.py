@@ -49,7 +49,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from boostrank.core.errors import FileFormatError, ParameterError
-from boostrank.core.params import Param
+from boostrank.core.params import Param, check_keywords
 from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
 from boostrank.kernels.jit import F1, F2, FLOAT, I1, CompiledFunction, inline_whole
 from boostrank.kernels.primitives import SEED, gather, round_seed, scatter
@@ -288,7 +288,7 @@ class ObjectiveSpec:
 
     def __post_init__(self) -> None:
         if not self.summary:
-            for name, text in _described(self.kernel.__module__).items():
+            for name, text in _described(sys.modules.get(self.kernel.__module__)).items():
                 object.__setattr__(self, name, getattr(self, name) or text)
         if self.document_weights not in (None, GAIN_WEIGHTS, LOSS_WEIGHTS):
             raise ParameterError(
@@ -311,12 +311,13 @@ class ObjectiveSpec:
         return np.array(numbers, dtype=np.float64)
 
 
-def _described(module: str) -> dict[str, str]:
-    """Return the summary, equation and deviation in the docstring of a module."""
-    title, _, body = (getattr(sys.modules.get(module), "__doc__", None) or "").strip().partition("\n\n")
+def _described(described: Any) -> dict[str, str]:
+    """Return the summary, equation and deviation in the docstring of a module or function."""
+    title, _, body = inspect.cleandoc(getattr(described, "__doc__", None) or "").partition("\n\n")
     block = next((part for part in body.split("\n\n") if part.startswith("    ")), "")
     deviation = re.search(r"Deviations?: (.*?)(\n\n|$)", body, re.DOTALL)
-    words = {"summary": title.partition(":")[2], "deviation": deviation[1] if deviation else ""}
+    summary = title.partition(":")[2] or title
+    words = {"summary": summary, "deviation": deviation[1] if deviation else ""}
     return {"equation": dedent(block)} | {name: " ".join(text.split()).rstrip(".") for name, text in words.items()}
 
 
@@ -350,14 +351,17 @@ def define_objective(
         hessian: kind of `hess`: "proxy" (anything useful and not negative), "exact" (the second derivative by each
             score), "majoriser" (its parabola lies above the loss) or "gauss-newton".
         declarations: other fields of `ObjectiveSpec`: `summary`, `equation`, `reference`, `prepare`, `shift_invariant`,
-            `exact_gradient`, and `quadratic`, which is true by default.
+            `exact_gradient`, and `quadratic`, which is true by default. The docstring of the kernel,
+            or else of its module, describes it as in `ObjectiveSpec`.
 
     Raises:
-        ParameterError: the name is not printable, the kind of Hessian is unknown, or the kernel is not a function.
+        ParameterError: the name is not printable, a declaration or the kind of Hessian is unknown,
+            or the kernel is not a function.
         FileFormatError: the kernel has the wrong arguments.
     """
     if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
         raise ParameterError(f"name={str(name)[:40]!r}: 1 to {_LONGEST_NAME} printable characters are required")
+    check_keywords(ObjectiveSpec, declarations)
     kind = hessian if isinstance(hessian, HessianKind) else _KINDS.get(hessian)
     if kind is None:
         raise ParameterError(f"hessian={hessian!r} is not one of {' | '.join(_KINDS)}")
@@ -367,6 +371,9 @@ def define_objective(
     compiled = kernel if isinstance(kernel, Kernel) else Kernel(function, params, scratch, int_scratch, by_score)
     check_arguments(compiled)
     usual = {"summary": f"an objective of {compiled.__module__}", "equation": "", "quadratic": True}
+    module = sys.modules.get(compiled.__module__)
+    for described in (None if compiled.__module__ == "__main__" else module, function):
+        usual |= {field: text for field, text in _described(described).items() if text}
     return ObjectiveSpec(name=name, kernel=compiled, params=tuple(params), hessian=kind, **{**usual, **declarations})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,10 +31,14 @@ class Gradient:
     """The result of one round, float32[N], or float64[N] if it comes from `evaluate`.
 
     The arrays of `gradient` belong to the bound objective and are overwritten in the next round.
+
+    Args:
+        losses: float64[Q], multiplied by the query weights, whose mean is 1.
     """
 
     grad: npt.NDArray[Any]
     hess: npt.NDArray[Any]
+    losses: Float64Array
     stats: PassStats
 
 
@@ -78,13 +81,6 @@ class BoundObjective:
         ]
         self._exact_buffers = [] if single else self._part_buffers
         self._threads = resolve_threads(objective.threads)
-        self.seconds = 0.0
-        """The time spent in kernels, in seconds."""
-
-    @property
-    def losses(self) -> Float64Array:
-        """The weighted loss of each query in the last `gradient` with `loss`, float64[Q], overwritten by every call."""
-        return self._buffers.loss
 
     def gradient(self, scores: npt.ArrayLike, round: int, *, loss: bool = True) -> Gradient:
         """Compute the gradient and hessian of the loss in one round.
@@ -95,14 +91,12 @@ class BoundObjective:
         Raises:
             TrainingError: a result is not finite. The message names the objective, round, query and range of scores.
         """
-        started = time.perf_counter()
         s = self._run(scores, round, self._part_buffers, loss)
         if len(self._parts) > 1:
             factors = self._factors(round, self._part_buffers)
             mix_gradients(self._part_buffers, factors, self._parts[0].ptr, self._buffers, threads=self._threads)
         unit = self.objective.hessian_scale == "unit"
         stats = finish(self._parts[0].ptr, self._buffers, unit_hessian=unit, all_reduce=self._all_reduce)
-        self.seconds += time.perf_counter() - started
         if stats.broken_query >= 0:
             raise TrainingError(self._broken(stats.broken_query, s, round))
         if round == 0 and stats.dead_queries == self.total_queries:
@@ -111,36 +105,45 @@ class BoundObjective:
                 f"nothing to learn: objective {self.objective.name!r} has a zero gradient in every query at these "
                 f"scores (range {np.ptp(s):g}); it needs a warm start"
             )
-        return Gradient(self._buffers.grad, self._buffers.hess, stats)
+        return Gradient(self._buffers.grad, self._buffers.hess, self._buffers.loss, stats)
 
     def evaluate(self, scores: npt.ArrayLike, round: int) -> Gradient:
-        """Compute the loss, gradient and curvature in float64 and unscaled, for optimisers that compare losses.
-
-        Unlike `gradient`, this method accepts a zero gradient if the gains differ in some query.
-        """
-        started = time.perf_counter()
-        if not self._exact_buffers:
-            documents, queries = self.queries.n_documents, len(self.queries)
-            self._exact_buffers = [Buffers.allocate(documents, queries, np.float64)]
-        buffers = self._exact_buffers
-        self._run(scores, round, buffers, True)
+        """Compute loss, gradient and curvature in float64 and unscaled, even if all gradients are 0."""
+        buffers = self._exact(scores, round)
         factors = self._factors(round, buffers)
         pairs = list(zip(factors, buffers, strict=True))
         dead = np.all([factor * b.magnitude == 0.0 for factor, b in pairs], axis=0)
-        self.seconds += time.perf_counter() - started
-        if round == 0 and np.count_nonzero(dead) == self.total_queries:
-            self.check_gains()
         value = sum(factor * float(b.loss.sum()) for factor, b in pairs)
         return Gradient(
             np.sum([factor * b.grad for factor, b in pairs], axis=0),
             np.sum([factor * b.hess for factor, b in pairs], axis=0),
+            np.sum([factor * b.loss for factor, b in pairs], axis=0),
             PassStats(value, int(np.count_nonzero(dead)), broken_query=-1, floored=0, scale=1.0),
         )
+
+    def mean_loss(self, scores: npt.ArrayLike, round: int) -> float:
+        """Return the mean loss over the queries of all processes, weighted by query.
+
+        The loss of a mixture is that of its parts by their shares, without the balance, which
+        changes every round.
+        """
+        buffers = self._exact(scores, round)
+        shares = self.objective.factors(round, [1.0] * len(buffers))
+        total = sum(share * float(b.loss.sum()) for share, b in zip(shares, buffers, strict=True))
+        return float(self._all_reduce(np.array([total]))[0]) / max(self.total_queries, 1)
 
     def check_gains(self) -> None:
         """Raise `NothingToLearn` if all documents of each query have the same gain."""
         if not any(np.ptp(part.gains[a:b]) > 0 for part in self._parts for a, b in pairwise(part.ptr) if b > a):
             raise NothingToLearn("nothing to learn: in every query all documents have the same gain")
+
+    def _exact(self, scores: npt.ArrayLike, round: int) -> list[Buffers]:
+        """Run the kernel of every part in float64."""
+        if not self._exact_buffers:
+            documents, queries = self.queries.n_documents, len(self.queries)
+            self._exact_buffers = [Buffers.allocate(documents, queries, np.float64)]
+        self._run(scores, round, self._exact_buffers, True)
+        return self._exact_buffers
 
     def _run(self, scores: npt.ArrayLike, round: int, out: Sequence[Buffers], loss: bool) -> Float64Array:
         """Run the kernel of every part, and return the scores in the form that the kernels take."""

@@ -73,11 +73,6 @@ class TrainingObjective(ABC):
     def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
         """Return the factor of each part in a round, counted from 0, given each part's mean absolute gradient."""
 
-    @property
-    @abstractmethod
-    def needs_total(self) -> bool:
-        """Whether a schedule spans the training, which requires `total_rounds`."""
-
     @abstractmethod
     def settled_round(self, total: int) -> int:
         """Return the first round whose metric early stopping may use."""
@@ -211,10 +206,6 @@ class Objective(TrainingObjective):
     def __setstate__(self, state: dict[str, Any]) -> None:
         spec = state["spec"]
         super().__setstate__(state | {"spec": OBJECTIVES.get(spec) if isinstance(spec, str) else spec})
-
-    @property
-    def needs_total(self) -> bool:
-        return any(isinstance(v, Schedule) and v.needs_total for v in (self.params | self.options).values())
 
     def values(self, round: int) -> dict[str, Any]:
         """Return the values of all parameters in a round (from 0), or raise an error as `value_at` does."""

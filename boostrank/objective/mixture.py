@@ -96,10 +96,6 @@ class Mixture(TrainingObjective):
             return shares
         return tuple(w / magnitude if magnitude > 0.0 else 0.0 for w, magnitude in zip(shares, magnitudes, strict=True))
 
-    @property
-    def needs_total(self) -> bool:
-        return (isinstance(self.mix, Schedule) and self.mix.needs_total) or any(p.needs_total for p in self.parts)
-
     def settled_round(self, total: int) -> int:
         """Return the first round with both parts settled and `mix` closer to its last value than to its first."""
         settled = max(part.settled_round(total) for part in self.parts)

@@ -1,4 +1,4 @@
-"""Reports that evaluate, explain and compare rankers. Only `noise` trains models.
+"""Reports that evaluate, explain and compare rankers. Only `noise` and `objectives` train models.
 
 Members are imported on first use.
 """

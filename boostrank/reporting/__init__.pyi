@@ -6,6 +6,8 @@ from boostrank.reporting.evaluation import evaluate as evaluate
 from boostrank.reporting.explanation import Why as Why
 from boostrank.reporting.explanation import why as why
 from boostrank.reporting.noise import measure_noise as measure_noise
+from boostrank.reporting.objectives import ObjectiveComparison as ObjectiveComparison
+from boostrank.reporting.objectives import compare_objectives as compare_objectives
 from boostrank.reporting.page import Report as Report
 from boostrank.reporting.page import report as report
 from boostrank.reporting.sections.importance import Importance as Importance

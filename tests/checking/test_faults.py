@@ -51,7 +51,7 @@ def failures(spec: ObjectiveSpec) -> dict[str, Finding]:
 
 def test_the_template_breaks_nothing(tmp_path: Path, template: str) -> None:
     found = findings(with_faults(tmp_path, template))
-    assert len(found) == 9
+    assert len(found) == 10
     assert {f.status for f in found.values()} == {Status.PASS}
 
 
@@ -169,6 +169,18 @@ def test_what_an_objective_does_not_claim_is_not_asked_of_it(tmp_path: Path, tem
     skipped = {check for check, f in findings(spec).items() if f.status is Status.SKIP}
     assert skipped == {"gradient", "curvature", "shift"}
     assert not failures(spec)
+
+
+@pytest.mark.parametrize(("factor", "status"), [("1e-9", Status.FAIL), ("1e-2", Status.NOTE), ("1.5", Status.PASS)])
+def test_a_proxy_that_is_far_too_small_has_steps_that_are_too_long(
+    tmp_path: Path, template: str, factor: str, status: Status
+) -> None:
+    smaller = CURVATURES.replace("curvature", f"{factor} * curvature")
+    spec = with_faults(tmp_path, template, (CURVATURES, smaller), ("HessianKind.EXACT", "HessianKind.PROXY"))
+    step = findings(spec)["step"]
+    assert step.status is status
+    assert set(failures(spec)) == ({"step"} if status is Status.FAIL else set())
+    assert ("hess" in step.example) == bool(step.mend) == (status is not Status.PASS)
 
 
 def test_constants_of_the_wrong_shape_are_refused(tmp_path: Path, template: str) -> None:

@@ -295,14 +295,36 @@ def test_a_missing_file_and_an_unknown_name_are_usage_errors(tmp_path: Path) -> 
         assert message in result.stderr
 
 
-def test_the_file_in_the_guide_keeps_the_contract(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["my.py", "softmax.py"])
+def test_the_files_in_the_guide_keep_the_contract(name: str, tmp_path: Path) -> None:
     guide = (Path(__file__).parents[2] / "docs" / "guide" / "own-objective.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python[^\n]*\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE)
-    (block,) = (block for block in blocks if "def kernel" in block)
-    path = tmp_path / "my.py"
+    (block,) = re.findall(rf'^```python title="{name}"\n(.*?)^```$', guide, re.DOTALL | re.MULTILINE)
+    path = tmp_path / name
     path.write_text(block)
     spec = runpy.run_path(str(path))["SPEC"]
-    assert {f.status for f in check_contract(spec, spec.kernel.in_python)} == {Status.PASS}
+    statuses = {f.check: f.status for f in check_contract(spec, spec.kernel.in_python)}
+    without_proof = {"curvature": Status.SKIP} if name == "softmax.py" else {}  # a proxy
+    assert statuses == dict.fromkeys(statuses, Status.PASS) | without_proof
+
+
+def test_the_docstring_of_the_kernel_or_else_of_the_file_describes_the_objective(tmp_path: Path) -> None:
+    file = '"""Squares: of everything.\n\n    L = sum (s - g)^2\n\nDeviation: none. """\n' + NAMED
+    inner = '    """Centred squares.\n\n        L = 2 sum\n\n    More."""\n    mean, loss'
+    both = file.replace("    mean, loss", inner, 1)
+    for number, (text, summary, equation) in enumerate(
+        [
+            (NAMED, "an objective of", ""),
+            (file, "of everything", "L = sum (s - g)^2"),
+            (both, "Centred squares", "L = 2 sum"),
+        ]
+    ):
+        path = tmp_path / f"{number}.py"
+        path.write_text(text)
+        spec = load_objective(path, checked=False)
+        assert spec.summary.startswith(summary)
+        assert spec.equation == equation
+    with pytest.raises(ParameterError, match=r"sumary=.*Did you mean 'summary'"):
+        boostrank.define_objective("x", spec.kernel, sumary="y")
 
 
 OUT_OF_BOUNDS = [

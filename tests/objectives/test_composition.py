@@ -378,12 +378,12 @@ def test_text_that_cannot_be_meant_is_refused(text, message):
 
 def test_a_schedule_of_a_mixture_needs_the_length_of_the_training():
     mixture = Mixture("sdcg", "regression", mix="logistic")
-    assert mixture.needs_total
-    assert Mixture("sdcg(sigma=linear(2, 1))", "regression").needs_total
-    assert not Mixture("sdcg", "regression").needs_total
     with pytest.raises(ParameterError, match=r"'mix\(sdcg, regression\)': mix=logistic spans the whole"):
         gradient(mixture)
-    assert mixture.over(7).needs_total
+    with pytest.raises(ParameterError, match="spans the whole"):
+        gradient(Mixture("sdcg(sigma=linear(2, 1))", "regression"))
+    gradient(Mixture("sdcg", "regression"))
+    gradient(mixture.over(7))
     assert Mixture("smooth-ndcg(warm_rounds=5)", "sdcg").settled_round(50) == 5
     assert Mixture("sdcg", "regression", mix="joined(constant(1); constant(0); at=20)").settled_round(50) == 20
 

@@ -91,7 +91,6 @@ def test_a_schedule_that_leaves_the_range_is_refused_when_it_does():
 
 def test_a_schedule_over_the_whole_training_needs_its_length():
     objective = Objective("reg-shf-sdcg")
-    assert objective.needs_total
     with pytest.raises(ParameterError, match=r"'reg-shf-sdcg': mix=logistic spans the whole training.*total_rounds=N"):
         objective.values(0)
     told = objective.over(250)

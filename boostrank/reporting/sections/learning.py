@@ -20,6 +20,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
 from boostrank.engines.trees import Trees
+from boostrank.fit.params import LOSS
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.metrics import BoundMetrics
 from boostrank.reporting.charts import Chart, alt, lines, stretched, whole
@@ -211,7 +212,11 @@ def _beginning(trees: Trees, rules: Conventions) -> str:
 def _parts(found: Learning) -> dict[str, Any]:
     several = found.prefixes["rounds"].size > 1
     charts = {"value": _value(found), "lost": _lost(found)} if several else {"value": None, "lost": None}
-    return charts | {"history": _history(found) if found.history else None}
+    recorded = list(dict.fromkeys(found.history.get("metric", ())))
+    first = [name for name in recorded if name == found.metric] or recorded[:1]
+    drawn = dict.fromkeys([*first, *(name for name in recorded if name == LOSS)])
+    histories = {metric: _history(found, metric) for metric in drawn}
+    return charts | {"histories": histories, "recorded": recorded}
 
 
 def _rounds(title: str = "rounds") -> Any:
@@ -235,17 +240,16 @@ def _lost(found: Learning) -> Chart:
     return Chart("learning-lost", frame, drawn)
 
 
-def _history(found: Learning) -> Chart:
+def _history(found: Learning, metric: str) -> Chart:
     frame = found.to_frame().rename(columns={"round": "rounds"})
-    metrics = frame["metric"].unique().tolist()
-    shown = found.metric if found.metric in metrics else metrics[0]
-    rows = frame[frame["metric"] == shown]
+    rows = frame[frame["metric"] == metric]
     colour = alt.Color("dataset:N", title=None)
-    how = {"title": shown, "scale": alt.Scale(zero=False), "color": colour, "dots": 0}
+    how = {"title": metric, "scale": alt.Scale(zero=False), "color": colour, "dots": 0}
     best = alt.Chart(pandas().DataFrame({"rounds": [found.best_rounds]}))
     drawn = lines(rows, _rounds("round"), "value", ("dataset:N", "rounds:Q", "value:Q .4f"), **how)
     drawn += best.mark_rule(strokeDash=[4, 4]).encode(x=_rounds("round"))
-    return Chart("learning-history", frame, drawn)
+    name = "learning-loss" if metric == LOSS else "learning-history"
+    return Chart(name, frame, drawn)
 
 
 SPEC = Section("learning", "Learning", learning, _parts, place=40, applies=lambda c: not c.model.info.averaged)

@@ -1,0 +1,77 @@
+"""Losses and derivatives of an objective at any scores, for research."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from boostrank.core.errors import DataError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array, as_numbers
+from boostrank.data.dataset import as_dataset
+from boostrank.kernels.objective import ObjectiveSpec
+from boostrank.objective.description import Objective, TrainingObjective
+from boostrank.objective.mixture import parse_objective
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectiveValues:
+    """An objective at some scores, in float64 and unscaled.
+
+    All values are multiplied by the query weights, which are divided by their mean.
+
+    Args:
+        losses: float64[Q].
+        gradients: float64[N], derivative of the sum of losses by each score, in input order.
+        hessians: float64[N], curvature by each score, in input order.
+    """
+
+    losses: Float64Array
+    gradients: Float64Array
+    hessians: Float64Array
+
+
+def objective_values(
+    objective: Any,
+    data: Any,
+    scores: npt.ArrayLike,
+    queries: QueryIndex | npt.ArrayLike | None = None,
+    *,
+    round: int = 0,
+) -> ObjectiveValues:
+    """Compute the loss of each query, and its derivatives by each score.
+
+    Args:
+        objective: a name or a text such as "shf-sdcg(sigma=0.5)", an `Objective`, a `Mixture`, or
+            your own objective from `boostrank.define_objective`. A balanced mixture divides by the
+            gradients on these data.
+        data: `RankingDataset` or `lgb.Dataset`; or labels, float[N].
+        scores: float[N], in input order.
+        queries: for labels: a `QueryIndex`, one query id per row (a query's rows are contiguous),
+            or group sizes.
+        round: round for schedules and random numbers, from 0. A schedule over the whole training
+            needs an `Objective` with `total_rounds`.
+
+    Raises:
+        ParameterError: an unknown objective or parameter, labels without `queries`, or a schedule
+            without a length.
+        DataError: labels that the gain does not support, or lengths that differ.
+        TrainingError: scores or results that are not finite.
+    """
+    if isinstance(objective, ObjectiveSpec):
+        objective = Objective(objective)
+    if not isinstance(objective, TrainingObjective):
+        objective = parse_objective(str(objective))
+    values = as_numbers(scores, "scores")
+    if queries is not None:
+        labels = as_numbers(data, "labels")
+        result = objective.bind(labels, QueryIndex.of(queries, labels.size)).evaluate(values, round)
+        return ObjectiveValues(result.losses, result.grad, result.hess)
+    dataset = as_dataset(data, "data without queries")
+    if values.size != dataset.n_documents:
+        raise DataError(f"there are {values.size} scores for {dataset.n_documents} documents")
+    bound = objective.bind(dataset.labels, dataset.queries)
+    result = bound.evaluate(dataset.in_row_order(values), round)
+    return ObjectiveValues(result.losses, *map(dataset.in_input_order, (result.grad, result.hess)))

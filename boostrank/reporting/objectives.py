@@ -1,0 +1,147 @@
+"""Comparison of objectives on a user's own data, each at the learning rate that is best for it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.errors import ParameterError
+from boostrank.data.dataset import RankingDataset
+from boostrank.fit.params import SEED_NAMES, STOPPING_NAMES, pop_param
+from boostrank.fit.plan import Plan
+from boostrank.fit.train import fit, resolve
+from boostrank.metrics import Conventions
+from boostrank.model.ranking_model import RankingModel
+from boostrank.options import TrainOptions
+from boostrank.reporting.comparison import Difference, compare
+from boostrank.reporting.noise import Progress
+from boostrank.reporting.segments import holm
+
+_RATES = (0.02, 0.05, 0.1, 0.2, 0.5)
+_ROUNDS, _PATIENCE = 500, 50
+
+
+@dataclass(frozen=True)
+class TunedObjective:
+    """An objective at the learning rate that was chosen for it.
+
+    Args:
+        valid: the metric on the validation queries by learning rate.
+        rounds: the rounds of each training at the chosen rate, stopped on the validation queries.
+        test: the metric on the test queries of each training.
+    """
+
+    rate: float
+    valid: Mapping[float, float]
+    rounds: Sequence[int]
+    test: Sequence[float]
+
+
+@dataclass(frozen=True)
+class ObjectiveComparison:
+    """Result of `compare_objectives`.
+
+    Args:
+        objectives: the objectives by name.
+        differences: the first objective minus each of the others, by the other's name. Intervals
+            and p-values are over queries and the luck of training; `p_holm` is adjusted over these
+            differences.
+    """
+
+    metric: str
+    objectives: Mapping[str, TunedObjective]
+    differences: Mapping[str, Difference]
+
+
+def compare_objectives(
+    params: Mapping[str, Any] | None,
+    train_set: RankingDataset,
+    valid_set: RankingDataset,
+    test_set: RankingDataset,
+    objectives: Mapping[str, Any],
+    num_boost_round: int | None = None,
+    *,
+    rates: Sequence[float] = (),
+    repeats: int = 5,
+    backend: str = "lightgbm",
+    conventions: Conventions | str | None = None,
+    progress: Progress = lambda *_: None,
+) -> ObjectiveComparison:
+    """Compare the first objective with each of the others, query by query.
+
+    Each objective gets the same budget: a training at every learning rate, of which the best on
+    `valid_set` is chosen, and further trainings at that rate. Every training is stopped on
+    `valid_set`. The luck of choosing the rate is not in the intervals.
+
+    Args:
+        params: as for `boostrank.train`, for all objectives. The default patience is 50 rounds.
+        train_set: training data, whose features must be in memory.
+        objectives: name -> objective, or a dictionary with an objective and its parameters.
+        num_boost_round: maximum number of rounds; None for 500.
+        rates: learning rates; by default 0.02, 0.05, 0.1, 0.2, 0.5.
+        repeats: number of trainings at the chosen rate, at least 2. They differ in the seed and the
+            row order.
+        backend, conventions: as for `boostrank.train`.
+        progress: function called after each training with the number of trainings, their total, the
+            name of the objective, and the metric on `valid_set` by name.
+
+    Raises:
+        InputError: invalid parameters or data.
+    """
+    # Check the arguments, and take the metric and its conventions from the first objective.
+    common, rates = dict(params or {}), rates or _RATES
+    if repeats < 2 or len(objectives) < 2 or "learning_rate" in common:
+        words = "pass at least 2 objectives and 2 repeats, and rates= instead of learning_rate"
+        raise ParameterError(words)
+    seed = int(pop_param(common, SEED_NAMES, 0))
+    common["early_stopping_round"] = pop_param(common, STOPPING_NAMES, _PATIENCE)
+    rounds = num_boost_round or _ROUNDS
+    options = TrainOptions(rounds=rounds, backend=backend, conventions=conventions)
+    valid, count = [("valid", valid_set.like(train_set))], itertools.count(1)
+    total = len(objectives) * (len(rates) + repeats - 1)
+
+    def plan_of(objective: str, rate: float, repeat: int) -> Plan:
+        chosen = objectives[objective]
+        values = chosen if isinstance(chosen, Mapping) else {"objective": chosen}
+        values = {**common, **values, "learning_rate": rate, "seed": seed + repeat}
+        data = train_set.shuffled(np.random.default_rng([seed, repeat])) if repeat else train_set
+        return resolve(replace(options, params=values), data, valid)
+
+    first = next(iter(objectives))
+    plan = plan_of(first, rates[0], 0)
+    metric, name, options = plan.watched, str(plan.metric), replace(options, conventions=plan.rules)
+    if metric is None:
+        raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")
+    sign = 1.0 if metric.higher_is_better else -1.0
+
+    def value_of(model: RankingModel) -> float:
+        return model.evals_result["valid"][name][model.best_iteration - 1]
+
+    def trained(objective: str, rate: float, repeat: int) -> RankingModel:
+        model = fit(plan_of(objective, rate, repeat))
+        progress(next(count), total, objective, {name: value_of(model)})
+        return model
+
+    # Choose a rate for each objective, train again with it, and compare on the test queries.
+    tuned, differences = {}, {}
+    of_first: list[RankingModel] = []
+    for objective in objectives:
+        at_rate = {rate: trained(objective, rate, 0) for rate in rates}
+        values = {rate: value_of(model) for rate, model in at_rate.items()}
+        best = max(rates, key=lambda rate: sign * values[rate])
+        models = [at_rate[best]]
+        models += [trained(objective, best, repeat) for repeat in range(1, repeats)]
+        of_first = of_first or models
+        result = compare(models, of_first, test_set, metric, conventions=plan.rules, worst=0)
+        stopped = [model.best_iteration for model in models]
+        tuned[objective] = TunedObjective(best, values, stopped, result.models[name]["old"])
+        differences[objective] = result.metrics[name]
+    del differences[first]
+    adjusted = holm([difference.p for difference in differences.values()]).tolist()
+    for (other, difference), p in zip([*differences.items()], adjusted, strict=True):
+        differences[other] = replace(difference, p_holm=p)
+    return ObjectiveComparison(name, tuned, differences)
