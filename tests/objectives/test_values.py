@@ -93,7 +93,7 @@ def test_values_exist_where_nothing_can_be_learnt_and_nonsense_is_refused() -> N
 
 # The metric `loss` ----------------------------------------------------------------------------------------------------
 
-QUIET = {"num_leaves": 4, "min_data_in_leaf": 1, "min_data_in_bin": 1, "num_threads": 1}
+QUIET = {"num_leaves": 4, "num_threads": 1}
 
 
 @pytest.fixture(scope="module")
