@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.params import SEED_NAMES, STOPPING_NAMES, pop_param
 from boostrank.fit.plan import Plan
 from boostrank.fit.train import fit, resolve
-from boostrank.metric import Conventions
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import TrainOptions
 from boostrank.reporting.comparison import Difference, compare
