@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.params import SEED_NAMES, STOPPING_NAMES, pop_param
 from boostrank.fit.plan import Plan
 from boostrank.fit.train import fit, resolve
-from boostrank.metrics import Conventions
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import TrainOptions
 from boostrank.reporting.comparison import Difference, compare
@@ -95,7 +95,7 @@ def compare_objectives(
     # Check the arguments, and take the metric and its conventions from the first objective.
     common, rates = dict(params or {}), rates or _RATES
     if repeats < 2 or len(objectives) < 2 or "learning_rate" in common:
-        words = "pass at least 2 objectives and 2 repeats, and rates= instead of learning_rate"
+        words = "pass at least 2 objectives and 2 repeats, and rates= (--rate) instead of learning_rate"
         raise ParameterError(words)
     seed = int(pop_param(common, SEED_NAMES, 0))
     common["early_stopping_round"] = pop_param(common, STOPPING_NAMES, _PATIENCE)

@@ -172,11 +172,9 @@ def test_what_an_objective_does_not_claim_is_not_asked_of_it(tmp_path: Path, tem
 
 
 @pytest.mark.parametrize(("factor", "status"), [("1e-9", Status.FAIL), ("1e-2", Status.NOTE), ("1.5", Status.PASS)])
-def test_a_proxy_that_is_far_too_small_has_steps_that_are_too_long(
-    tmp_path: Path, template: str, factor: str, status: Status
-) -> None:
+def test_a_proxy_that_is_far_too_small_has_steps_that_are_too_long(tmp_path: Path, factor: str, status: Status) -> None:
     smaller = CURVATURES.replace("curvature", f"{factor} * curvature")
-    spec = with_faults(tmp_path, template, (CURVATURES, smaller), ("HessianKind.EXACT", "HessianKind.PROXY"))
+    spec = with_faults(tmp_path, template_text(), (CURVATURES, smaller), ("HessianKind.EXACT", "HessianKind.PROXY"))
     step = findings(spec)["step"]
     assert step.status is status
     assert set(failures(spec)) == ({"step"} if status is Status.FAIL else set())

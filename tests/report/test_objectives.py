@@ -11,9 +11,8 @@ import pytest
 import boostrank
 from boostrank.core.errors import ParameterError
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.files.writer import write_libsvm
-from boostrank.metrics import Metric
 from boostrank.reporting import ObjectiveComparison, compare_objectives
+from tests.cli.conftest import data as data
 from tests.cli.conftest import invoke
 
 REVERSED = '''
@@ -91,7 +90,7 @@ def test_the_rate_is_the_best_on_the_validation_queries(result: ObjectiveCompari
     tuned = result.objectives["regression"]
     assert tuned.valid[0.3] == max(model.evals_result["valid_0"]["ndcg@5"])
     if tuned.rate == 0.3:
-        value = Metric("ndcg", (5,)).evaluate(TEST.labels, model.predict(TEST), TEST.queries).mean
+        value = boostrank.Metric("ndcg", (5,)).evaluate(TEST.labels, model.predict(TEST), TEST.queries).mean
         assert tuned.test[0] == pytest.approx(value, abs=1e-12)
         assert tuned.rounds[0] == model.best_iteration
 
@@ -106,10 +105,8 @@ def test_the_interval_has_the_luck_of_training(result: ObjectiveComparison) -> N
     assert difference.mean == pytest.approx(np.mean(ours.test) - np.mean(pairs.test), abs=1e-12)
 
 
-def test_the_command_prints_the_same_comparison_as_json_and_as_tables(reversed_file: Path, tmp_path: Path) -> None:
-    for name, data in (("train", TRAIN), ("valid", VALID), ("test", TEST)):
-        write_libsvm(tmp_path / f"{name}.txt", data)
-    files = (tmp_path / "train.txt", "--valid", tmp_path / "valid.txt", "--test", tmp_path / "test.txt")
+def test_the_command_prints_the_same_comparison_as_json_and_as_tables(reversed_file: Path, data: Path) -> None:
+    files = (data / "train.txt", "--valid", data / "valid.txt", "--test", data / "test.txt")
     few = ("--rate", 0.3, "--repeats", 2, "--rounds", 3, "--num-leaves", 4, "--threads", 1, "--eval-at", 5)
     own = ("--objective", reversed_file, "--set", "weight=2")
     result = invoke("study", "compare", *files, *own, "--against", "regression", *few, "--json")
