@@ -86,7 +86,15 @@ def _shipped(name: str) -> Callable[..., float]:
     return boostrank.inline(OBJECTIVES.get(name).kernel.py_func)
 
 
+def _after_shipped(name: str) -> int:
+    """Where `curvature` lies: behind the parameters of the shipped objective."""
+    return len(OBJECTIVES.get(name).params)
+
+
 shipped_ranknet, shipped_shf_sdcg, shipped_sdcg = (_shipped(name) for name in SHIPPED)
+_CURVATURE_OF_RANKNET = _after_shipped("ranknet")
+_CURVATURE_OF_SHF = _after_shipped("shf-sdcg")
+_CURVATURE_OF_SDCG = _after_shipped("sdcg")
 
 
 @objective_kernel
@@ -104,7 +112,7 @@ def ranknet(
 ) -> float:
     """One query; see `boostrank.kernels.objective`."""
     value = shipped_ranknet(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch)
-    n, curvature = scores.shape[0], int(params[2])
+    n, curvature = scores.shape[0], int(params[_CURVATURE_OF_RANKNET])
     if curvature == CONSTANT and query_const[0] > 0.0:
         hess[:] = query_const[_CONSTANT]
     if curvature in (CONSTANT, GAUSS_NEWTON):
@@ -132,7 +140,7 @@ def shf_sdcg(
 ) -> float:
     """One query; see `boostrank.kernels.objective`."""
     value = shipped_shf_sdcg(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch)
-    n, curvature = scores.shape[0], int(params[7])
+    n, curvature = scores.shape[0], int(params[_CURVATURE_OF_SHF])
     if curvature == MAJORISER or n < 2 or ideal_dcg(query_const, params[3]) <= 0.0:
         return value
     if curvature == CONSTANT:
@@ -160,7 +168,7 @@ def sdcg(
 ) -> float:
     """One query without a cut-off; see `boostrank.kernels.objective`."""
     value = shipped_sdcg(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch)
-    n, curvature = scores.shape[0], int(params[6])
+    n, curvature = scores.shape[0], int(params[_CURVATURE_OF_SDCG])
     ideal = ideal_dcg(query_const, params[3])
     if curvature == SLOPE or n < 2 or ideal <= 0.0:
         return value

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
+import boostrank
 from experiments.curvature import layout, run
-from experiments.curvature.families import tanh_over
+from experiments.curvature.families import SPECS, tanh_over
 
 
 def test_kernels_leave_what_the_curvatures_are_made_of():
@@ -16,6 +18,22 @@ def test_kernels_leave_what_the_curvatures_are_made_of():
 
 def test_what_is_called_shipped_is_what_the_package_ships():
     run.check_shipped()
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_each_curvature_is_another_under_the_same_gradient(name):
+    rng = np.random.default_rng(0)
+    labels, scores = rng.integers(0, 4, 60), rng.normal(size=60)
+    queries = boostrank.QueryIndex.from_sizes([40, 20])
+    curvatures = run.curvatures_of(name)
+    results = [
+        boostrank.Objective(SPECS[name], threads=1, curvature=curvature).bind(labels, queries).evaluate(scores, 0)
+        for curvature in curvatures
+    ]
+    for i, result in enumerate(results):
+        assert np.array_equal(result.grad, results[0].grad)
+        assert not any(np.allclose(result.hess, other.hess, rtol=1e-3) for other in results[:i])
+    assert np.ptp(results[curvatures.index("constant")].hess) == 0.0
 
 
 @pytest.mark.parametrize("name", layout.ROWS)
