@@ -122,8 +122,9 @@ def _evaluate(query: Query, params: Any, ideal: float, grad: Float64Array, hess:
         node[pos], documents[PART, pos] = int(query.doc_const[order[pos], 1]), query.doc_const[order[pos], 2]
         gradient[pos], curvature[pos] = 0.0, 0.0
     anchors = min(params.k, n) if params.k > 0 else n
-    # The weights of the anchors: dJ/dc_j. If they depend on c, a first pass, with weights of 0, finds c.
+    # The weights of the anchors, dJ/dc_j. If they depend on c, a pass with weights of 0 finds c.
     linear = metric in (NDCG, PRECISION)
+    passes = 1 if linear else 2
     for pos in range(anchors):
         weight[pos] = 0.0
         if metric == NDCG:
@@ -131,7 +132,7 @@ def _evaluate(query: Query, params: Any, ideal: float, grad: Float64Array, hess:
         elif metric == PRECISION:
             weight[pos] = 1.0 / params.k
     reach = math.sqrt((_FARTHEST if params.sums == DIRECT else _NEAR) * sigma)
-    for _ in range(1 if linear else 2):
+    for _ in range(passes):
         total, last = 0.0, 0
         while last < anchors:
             # A run of documents without neighbours outside it.
@@ -187,7 +188,7 @@ def _map_slopes(means: Float64Array, relevant: float, slope: Float64Array) -> fl
 
 @inline
 def _first_slopes(means: Float64Array, slope: Float64Array) -> float:
-    """Return the mean of 1 / rank where a user stops, with chance c at each rank, and write its derivatives."""
+    """Return the mean 1 / rank where a user stops, with chance c at each, and write its slopes."""
     value, reads = 0.0, 1.0
     for pos in range(means.size):
         slope[pos] = reads
@@ -282,7 +283,7 @@ def _anchor(
 
 
 def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    """Return target, node mixture and worth of each document, and the constants and nodes of each query."""
+    """Return target, node mixture and worth of documents, and constants and nodes of queries."""
     metric = str(values["metric"])
     if metric == "precision" and np.any(values["k"] == 0):
         raise ParameterError(
