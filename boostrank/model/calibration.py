@@ -54,7 +54,7 @@ def reliability(
     count, drawn = int(group.max()) + 1, min(len(queries), _MOST_RESAMPLED)
     cell, weights = owner % drawn * count + group, queries.each_weight[owner]
     each = (np.bincount(cell, weights * of, drawn * count) for of in (np.ones(grades.size), predictions, grades))
-    columns = np.hstack([one.reshape(drawn, count) for one in each], dtype=np.float64)
+    columns = np.hstack([sums.reshape(drawn, count) for sums in each], dtype=np.float64)
     sums = np.vstack([columns.sum(axis=0), resampled_sums(columns, resamples=RESAMPLES, seed=seed)])
     weight, predicted, observed = np.split(sums, 3, axis=1)
     means = np.divide(observed, weight, out=np.tile(observed[0] / weight[0], (len(sums), 1)), where=weight > 0.0)
@@ -96,7 +96,7 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     # Predict each fold of queries by the map and the mean grade of the other folds.
     fold = (np.random.default_rng(0).permutation(count) % min(_FOLDS, count))[owner]
     held_out, constant = np.empty(scores.size), np.empty(scores.size)
-    for inside in (fold == one for one in np.unique(fold)):
+    for inside in (fold == number for number in np.unique(fold)):
         x, y, w = scores[~inside], grades[~inside], weights[~inside]
         held_out[inside], constant[inside] = calibrated_scores(_fit(x, y, w), scores[inside]), np.average(y, weights=w)
     explained = 1.0 - float(weights @ (grades - held_out) ** 2 / (weights @ (grades - constant) ** 2))

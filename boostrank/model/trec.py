@@ -109,7 +109,7 @@ def _by_ir_measures(name: str, run: Values, qrels: Values, error: ParameterError
     except ImportError:
         words = f"{error} ir-measures has others, such as judged@10, bpref and rbp: pip install 'boostrank[trec]'"
         raise MissingDependency(words) from None
-    known = {one.lower(): one for one in library.measures.registry}
+    spellings = {measure_class.lower(): measure_class for measure_class in library.measures.registry}
     # Replace scores by ranks, so that there are no ties.
     ranked = {}
     for qid, scores in run.items():
@@ -117,11 +117,11 @@ def _by_ir_measures(name: str, run: Values, qrels: Values, error: ParameterError
         ranked[qid] = {name: float(rank) for rank, name in enumerate(order)}
     grades = {qid: {name: int(grade) for name, grade in of_query.items()} for qid, of_query in qrels.items()}
     try:
-        spelling = re.sub(r"^\w+", lambda word: known.get(word[0].lower(), word[0]), name.strip())
+        spelling = re.sub(r"^\w+", lambda word: spellings.get(word[0].lower(), word[0]), name.strip())
         measure = library.parse_measure(spelling)
-        found = {one.query_id: one.value for one in library.iter_calc([measure], grades, ranked)}
+        values = {result.query_id: result.value for result in library.iter_calc([measure], grades, ranked)}
     except (NameError, SyntaxError):
         raise error from None
     except ValueError as wrong:  # a measure that lacks a parameter or a package
         raise ParameterError(f"{name}: {' '.join(str(wrong).split())}") from None
-    return np.array([found.get(qid, 0.0) for qid in run], np.float64)
+    return np.array([values.get(qid, 0.0) for qid in run], np.float64)

@@ -131,8 +131,8 @@ class _Language:
             trees = _trees([np.array(column.split(","), np.float64) for column in columns], [*sizes])
             return lambda rows: scores(trees, rows, replace(Rules.of(trees), gives=np.float64))
         folder = tempfile.TemporaryDirectory(prefix="boostrank-")
-        found = re.search(r"^(?:package (\w+)|public final class (\w+)|double (\w+)_score)", text, re.MULTILINE)
-        model = found[found.lastindex or 0] if found else ""
+        declaration = re.search(r"^(?:package (\w+)|public final class (\w+)|double (\w+)_score)", text, re.MULTILINE)
+        model = declaration[declaration.lastindex or 0] if declaration else ""
         text = re.sub("^package .*", "package main", text, flags=re.MULTILINE)
         proof = self._template("proof").replace("MODEL", model)
         for file, content in ((self.file.replace("MODEL", model), text), (f"proof.{self.ending}", proof)):
@@ -210,8 +210,8 @@ def _trees(columns: list[npt.NDArray[Any]], sizes: Sequence[int]) -> ServedTrees
     return ServedTrees(forest, np.zeros(feature.size), np.zeros(value.size), float(head[0]), bool(head[1]))
 
 
-def _run(command: list[str], folder: str, given: str = "") -> str:
-    done = subprocess.run(command, cwd=folder, input=given, capture_output=True, encoding="utf-8", check=False)
+def _run(command: list[str], folder: str, values: str = "") -> str:
+    done = subprocess.run(command, cwd=folder, input=values, capture_output=True, encoding="utf-8", check=False)
     if done.returncode:
         raise ExportError(f"{' '.join(command[:2])} does not take the file: {' '.join(done.stderr.split())[:500]}")
     return done.stdout
