@@ -288,9 +288,9 @@ def _memory(probe: Probe, example: Example, values: Values) -> Fault | None:
 
 def _outputs(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that every element of the outputs is set, whatever the arrays contained before."""
-    one, other = (probe.run(example, values, outputs=kind) for kind in (0, 1))
+    first, second = probe.run(example, values, outputs=0), probe.run(example, values, outputs=1)
     for name in ("grad", "hess"):
-        stale = _differing(getattr(one, name), getattr(other, name))
+        stale = _differing(getattr(first, name), getattr(second, name))
         if stale.size:
             message = f"{name} is not written, or is added to previous content"
             mend = "write kernel(query, params, grad, hess, scratch), where both start as zeros; or start with "
@@ -420,12 +420,12 @@ def _shift(probe: Probe, example: Example, values: Values) -> Fault | None:
     why = "only score differences affect a ranking, so trees that shift a whole query are wasted"
     mend = "use score differences only, and add to document j what you subtract from document i; or declare "
     mend += "shift_invariant=False if the level matters, as in a regression"
-    here, there = (probe.run(e, values) for e in (example, example.at(example.scores + 2.0)))
-    total, size = float(here.grad.sum()), float(np.abs(here.grad).sum())
+    output, shifted = probe.run(example, values), probe.run(example.at(example.scores + 2.0), values)
+    total, size = float(output.grad.sum()), float(np.abs(output.grad).sum())
     if abs(total) > _SYMMETRY_TOLERANCE * size:
         detail = f"the gradient sums to {total:.4g}, its sizes to {size:.4g}"
         return Fault("the gradient does not sum to zero over a query", why, mend, None, detail)
-    for name, before, after in (("grad", here.grad, there.grad), ("hess", here.hess, there.hess)):
+    for name, before, after in (("grad", output.grad, shifted.grad), ("hess", output.hess, shifted.hess)):
         p = _first_far(after, before)
         if p is not None:
             detail = f"{name} {before[p]:.6g}, with 2 added to every score {after[p]:.6g}"

@@ -62,10 +62,10 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     theta = moved.fit()
     examination, errors = np.full(log.depth, np.nan), np.full(log.depth, np.nan)
     examination[moved.known] = np.exp(theta)
-    alone, together = (np.diag(covariance) for covariance in moved.covariances(theta, queries))
+    independent, clustered = map(np.diag, moved.covariances(theta, queries))
     pairs = np.unique(moved.clusters(queries)[moved.document] * theta.size + moved.at)
     few = np.bincount(pairs % theta.size) < _FEW  # few clusters underestimate the variance
-    errors[moved.known] = np.sqrt(np.where(few, np.maximum(alone, together), together))
+    errors[moved.known] = np.sqrt(np.where(few, np.maximum(independent, clustered), clustered))
     vague = np.flatnonzero(errors > NONSENSE) + 1
     if vague.size:
         words = f"the propensities of {vague.size} positions (from {vague[0]}) are unreliable: the standard error of "

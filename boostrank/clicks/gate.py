@@ -112,14 +112,16 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
     for part in parts:
         data, log = part.data, part.log.up_to(part.propensities)
         gains = with_click_gains(data, log, part.propensities).labels
-        old, new = (data.in_row_order(np.asarray(scores, np.float64)) for scores in (part.old, part.new))
-        values = (metric.evaluate(gains, scores, data.queries, rules).per_query for scores in (old, new))
-        columns.append((*values, data.queries.each_weight, shown_at_the_top(data, log, new, k), _clicked_moved(log)))
-    first, second, weights, known, moved = (np.concatenate(column) for column in zip(*columns, strict=True))
-    difference = paired_difference(second, first, weights=weights, seed=seed)
-    counted = ~np.isnan(first)
-    before, after = (float(np.average(values[counted], weights=weights[counted])) for values in (first, second))
-    return ClickGate(k, before, after, difference, float(known.mean()), float(moved.mean()))
+        rankings = [data.in_row_order(np.asarray(scores, np.float64)) for scores in (part.old, part.new)]
+        values = (metric.evaluate(gains, scores, data.queries, rules).per_query for scores in rankings)
+        ever_shown = shown_at_the_top(data, log, rankings[1], k)
+        columns.append((*values, data.queries.each_weight, ever_shown, _clicked_moved(log)))
+    old, new, weights, ever_shown, moved = map(np.concatenate, zip(*columns, strict=True))
+    difference = paired_difference(new, old, weights=weights, seed=seed)
+    counted = ~np.isnan(old)
+    before = float(np.average(old[counted], weights=weights[counted]))
+    after = float(np.average(new[counted], weights=weights[counted]))
+    return ClickGate(k, before, after, difference, float(ever_shown.mean()), float(moved.mean()))
 
 
 def held_out(count: int) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:

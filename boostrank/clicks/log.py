@@ -61,7 +61,8 @@ class Propensities:
     moved: int = 0
 
     def __post_init__(self) -> None:
-        e, false = (np.array(curve, np.float64).reshape(-1) for curve in (self.examination, self.false_clicks))
+        e = np.array(self.examination, np.float64).reshape(-1)
+        false = np.array(self.false_clicks, np.float64).reshape(-1)
         false = false if false.size else np.zeros(e.size)
         if not 1 <= e.size <= MAX_POSITION:
             raise ParameterError(f"there are {e.size:,} propensities, but there must be 1 to {MAX_POSITION:,}")
@@ -94,9 +95,9 @@ class Propensities:
     def from_dict(cls, content: Any) -> Propensities:
         """Create propensities from the result of `to_dict`."""
         record = as_record(PropensityRecord, content)
-        curves = record.examination, record.false_clicks or (), record.errors or ()
-        e, false, errors = (np.array(curve, np.float64) for curve in curves)
-        return cls(e, false, errors if errors.size else None, record.method, record.moved)
+        errors = np.array(record.errors, np.float64) if record.errors else None
+        e, false = np.array(record.examination, np.float64), np.array(record.false_clicks or (), np.float64)
+        return cls(e, false, errors, record.method, record.moved)
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Propensities:
@@ -204,8 +205,9 @@ class ClickLog:
         with replacing(path) as out:
             write_all(out, (",".join(COLUMNS) + "\n").encode())
             for start in range(0, self.rows.size, _AT_A_TIME):
-                rows, *counts = (column[start : start + _AT_A_TIME] for column in self._columns())
-                lines = np.column_stack([rows + 1, *counts]).tolist()
+                table = np.column_stack([column[start : start + _AT_A_TIME] for column in self._columns()])
+                table[:, 0] += 1
+                lines = table.tolist()
                 write_all(out, "".join(",".join(map(str, line)) + "\n" for line in lines).encode())
 
     @property
@@ -259,8 +261,8 @@ class ClickLog:
 
     def where(self, kept: npt.NDArray[np.bool_]) -> ClickLog:
         """Select entries by a mask, bool[m]."""
-        rows, positions, impressions, clicks = (column[kept] for column in self._columns())
-        return ClickLog(rows, positions, impressions, clicks, self.n_documents)
+        impressions, clicks = self.impressions[kept], self.clicks[kept]
+        return ClickLog(self.rows[kept], self.positions[kept], impressions, clicks, self.n_documents)
 
     def renumbered(self, rows: Int64Array | None) -> ClickLog:
         """Return the log with row i renumbered to rows[i], int64[N], or unchanged if `rows` is None."""

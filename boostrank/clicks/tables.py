@@ -121,9 +121,10 @@ def _counted(
                 waiting = [_summed(pa.concat_tables(waiting))]
     if lacking:
         _say_lacking(lacking, n_rows, first, index)
-    rows, positions, shown, clicks = (column.to_numpy() for column in pa.concat_tables(waiting).columns)
+    table = pa.concat_tables(waiting)
+    rows, positions = table["row"].to_numpy(), table["position"].to_numpy()
     count = int(rows.max(initial=0)) if n_documents is None else n_documents
-    return ClickLog(rows - 1, positions, shown, clicks, count)
+    return ClickLog(rows - 1, positions, table["shown"].to_numpy(), table["clicked"].to_numpy(), count)
 
 
 def _summed(table: Any) -> Any:

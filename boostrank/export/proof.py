@@ -98,7 +98,7 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Flo
     kind = np.tile(np.array([0, 0, KINDS.index("missing")], np.int8), nodes.size)
     kind[np.isinf(borders).any(axis=1)] = KINDS.index("infinite")
     # Random rows; the later kinds replace some values by zeros, NaN, infinities or unseen categories.
-    random, zeros, missing, infinite, strange = (values.draw(n_of_kind) for _ in range(5))
+    random, zeros, missing, infinite, strange = [values.draw(n_of_kind) for _ in range(5)]
     drawn = rng.random((n_of_kind, n_features))
     small = _SMALL if resolution is None else _SMALL[_SMALL == 0.0]
     zeros = np.where(drawn < 0.5, rng.choice(small, drawn.shape), zeros)

@@ -104,8 +104,9 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
         raise DataError(f"{_NO_RELATION}on queries left out of the fit, the mean grade predicts as well")
     # Compute the share of the variance of grades between queries, corrected for their number.
     mean = np.bincount(owner, weights * grades, count) / np.maximum(np.bincount(owner, weights, count), 1e-300)
-    within, whole = (weights @ (grades - of) ** 2 for of in (mean[owner], np.average(grades, weights=weights)))
-    by_query = max(0.0, 1.0 - float(within / whole) * (grades.size - 1) / max(1, grades.size - count))
+    within = weights @ (grades - mean[owner]) ** 2
+    overall = weights @ (grades - np.average(grades, weights=weights)) ** 2
+    by_query = max(0.0, 1.0 - float(within / overall) * (grades.size - 1) / max(1, grades.size - count))
     if count < _FEW_QUERIES:
         warn_user(f"{count} queries are few, so the map may be wrong: pass {_FEW_QUERIES} or more", DataWarning)
     if by_query > explained:
@@ -127,7 +128,8 @@ def _fit(scores: Float64Array, grades: Float64Array, weights: Float64Array) -> C
     from scipy.optimize import isotonic_regression
 
     group = _groups(scores, min(_MOST_GROUPS, math.isqrt(scores.size)))
-    weight, x, y = (np.bincount(group, weights * of) for of in (np.ones(scores.size), scores, grades))
+    weight = np.bincount(group, weights)
+    x, y = np.bincount(group, weights * scores), np.bincount(group, weights * grades)
     means, block = np.unique(isotonic_regression(y / weight, weights=weight).x, return_inverse=True)
     if means.size < 2:
         raise DataError(f"{_NO_RELATION}grades do not rise with the score")

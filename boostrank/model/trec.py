@@ -87,12 +87,14 @@ def evaluate_run(
         except ParameterError as error:
             name = str(name)
             values = _by_ir_measures(name, run, qrels, error)
-            low, high = (float(end[0]) for end in bootstrap_intervals(values[:, None], np.ones(values.size)))
-            results[name] = MetricResult(name, float(values.mean()), low, high, values.size, 0, 0, values)
+            low, high = bootstrap_intervals(values[:, None], np.ones(values.size))
+            interval = float(low[0]), float(high[0])
+            results[name] = MetricResult(name, float(values.mean()), *interval, values.size, 0, 0, values)
     labels = [max(qrels[qid].get(name, 0.0), 0.0) for qid in asked for name in run[qid]]
     judged = np.array([max(grade, 0.0) for qid in asked for grade in qrels[qid].values()])
     ids = np.array(asked, object)
-    queries, pool = (QueryIndex(np.cumsum([0, *(len(one[qid]) for qid in asked)]), ids) for one in (run, qrels))
+    queries = QueryIndex(np.cumsum([0, *(len(run[qid]) for qid in asked)]), ids)
+    pool = QueryIndex(np.cumsum([0, *(len(qrels[qid]) for qid in asked)]), ids)
     names = [name for of_query in run.values() for name in of_query]
     bound = BoundMetrics(ours, labels, queries, rules, threads, docnos=names, judged=(judged, pool))
     results = bound.results([score for of_query in run.values() for score in of_query.values()]) | results

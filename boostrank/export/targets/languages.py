@@ -137,15 +137,15 @@ class _Language:
         proof = self._template("proof").replace("MODEL", model)
         for file, content in ((self.file.replace("MODEL", model), text), (f"proof.{self.ending}", proof)):
             Path(folder.name, file).write_text(content, encoding="utf-8")
-        *compile_it, run = (command.replace("MODEL", model).split() for command in self.commands)
-        for command in compile_it:
+        commands = [command.replace("MODEL", model).split() for command in self.commands]
+        for command in commands[:-1]:
             _run(command, folder.name)
 
         def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
             printed: list[str] = []
             for part in np.array_split(rows, 1 + rows.size // _MOST_CELLS):
                 lines = "".join(" ".join(map(repr, row)) + "\n" for row in part.tolist())
-                printed += _run(run, folder.name, _numbers(lines)).split()
+                printed += _run(commands[-1], folder.name, _numbers(lines)).split()
             return np.array(printed, np.float64)
 
         return score
@@ -201,7 +201,7 @@ def _strings(text: str) -> list[str]:
 def _trees(columns: list[npt.NDArray[Any]], sizes: Sequence[int]) -> ServedTrees:
     """Return the trees from the columns in a file. `sizes` are given if all columns are concatenated."""
     head, threshold, value, *others = np.split(columns[0], np.cumsum(sizes)[:-1]) if sizes else columns
-    feature, left, right, kind, roots, sets, ends = (column.astype(np.int32) for column in others)
+    feature, left, right, kind, roots, sets, ends = [column.astype(np.int32) for column in others]
     forest = Forest(
         *(feature, threshold, kind.astype(np.uint8), left, right, value, roots, np.zeros_like(feature)),
         sets=sets.view(np.uint32),

@@ -67,7 +67,7 @@ def _before_slack(forest: Forest) -> Float32Array:
     cut = cuts(forest)
     near = (cut.astype(np.float64) - float(_SLACK)).astype(np.float32)
     with np.errstate(over="ignore"):
-        below, higher = (np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf))
+        below, higher = np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf))
         up, down = higher, below
         for number in (near, below):
             up = np.where(number + _SLACK >= cut, number, up)

@@ -125,7 +125,8 @@ def _turns(numbers: npt.NDArray[np.float32]) -> Float64Array:
     """Return the largest float64 numbers that round to the given float32 numbers or to lower ones."""
     after = np.nextafter(numbers, np.float32(np.inf)).astype(np.float64)
     # Beyond the largest float32 number, rounding uses the next power of two.
-    low, after = (np.clip(x, -(2.0**128), 2.0**128) for x in (numbers.astype(np.float64), after))
+    low = np.clip(numbers.astype(np.float64), -(2.0**128), 2.0**128)
+    after = np.clip(after, -(2.0**128), 2.0**128)
     middle = low + (after - low) / 2
     with np.errstate(over="ignore"):
         kept = middle.astype(np.float32) <= numbers

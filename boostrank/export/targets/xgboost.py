@@ -100,7 +100,8 @@ def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dic
     turned = categorical | everything
     condition = np.where(turned | np.isnan(forest.threshold), np.float32(-np.inf), above(cuts(forest)))
     condition[categorical] = 0.0
-    left, right = (np.where(turned, *sides) for sides in ((forest.right, forest.left), (forest.left, forest.right)))
+    left = np.where(turned, forest.right, forest.left)
+    right = np.where(turned, forest.left, forest.right)
     # Missing categories count as not listed in LightGBM, which is left here.
     default_left = np.where(categorical, True, missing_goes_left(forest) != everything).astype(int)
     value, size = model.trees.forest.value, np.maximum(model.trees.leaf_count, 1.0)
