@@ -39,15 +39,15 @@ def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = 
     probe = Probe(spec, function)
     for rule in RULES:
         try:
-            found = rule(probe)
+            finding = rule(probe)
         except BoostrankError:
             raise
         except Exception as error:  # whatever the user's code raises
             message = f"the kernel raises {type(error).__name__}: {error}"
             mend = "see the kernel contract in boostrank.kernels.objective"
-            found = Finding("runs", Status.FAIL, message, "", "nothing can be computed", mend)
-        yield found
-        if _is_fatal(found):
+            finding = Finding("runs", Status.FAIL, message, "", "nothing can be computed", mend)
+        yield finding
+        if _is_fatal(finding):
             return
 
 
@@ -56,21 +56,21 @@ def check_objective(spec: ObjectiveSpec) -> Iterator[Finding]:
 
     Each finding is yielded as soon as it is made. All checks together take a few seconds.
     """
-    found = unsafe(spec)
-    if found is not None:  # compiled code would not be safe to call
-        yield found
+    finding = unsafe(spec)
+    if finding is not None:  # compiled code would not be safe to call
+        yield finding
         return
-    for found in check_contract(spec):
-        yield found
-        if _is_fatal(found):
+    for finding in check_contract(spec):
+        yield finding
+        if _is_fatal(finding):
             return
     yield cost(spec)
     yield from learning(spec)
 
 
-def _is_fatal(found: Finding) -> bool:
+def _is_fatal(finding: Finding) -> bool:
     """Return True if a finding makes all later results meaningless."""
-    return found.status is Status.FAIL and found.check in ("memory", "runs")
+    return finding.status is Status.FAIL and finding.check in ("memory", "runs")
 
 
 def cost(spec: ObjectiveSpec) -> Finding:

@@ -122,7 +122,7 @@ class Probe:
             "params": self.spec.encode({p.name: p.parse(values[p.name]) for p in self.spec.params}, 0),
         }
         room = self.spec.scratch_per_document * n
-        given = inputs | {
+        before = inputs | {
             "grad": np.full(n, _MEANINGLESS[outputs]),
             "hess": np.full(n, _MEANINGLESS[outputs]),
             "scratch": np.full(room, _MEANINGLESS[scratch]),
@@ -131,10 +131,10 @@ class Probe:
         fillers = {"f": _MEANINGLESS[margins], "i": max(0, n - 1) * margins}
         framed = {
             name: np.full((len(array) + 2 * _MARGIN, *array.shape[1:]), fillers[array.dtype.kind], array.dtype)
-            for name, array in given.items()
+            for name, array in before.items()
         }
         arrays = {name: whole[_MARGIN:-_MARGIN] for name, whole in framed.items()}
-        for name, array in given.items():
+        for name, array in before.items():
             arrays[name][:] = array
         with np.errstate(all="ignore"):  # compiled code does not warn, either
             loss = self._function(*arrays.values())
@@ -172,13 +172,13 @@ def options(param: Param) -> list[Any]:
     if param.kind == "switch":
         return [True, False]
     if param.kind == "integer":
-        found: list[Any] = [param.default, int(param.low or 0), 1, 3]
+        values: list[Any] = [param.default, int(param.low or 0), 1, 3]
     elif param.high is not None:
-        found = [param.low, 0.35, param.high]
+        values = [param.low, 0.35, param.high]
     else:
-        found = [param.default, 0.4 * float(param.default), 2.5 * float(param.default)]
+        values = [param.default, 0.4 * float(param.default), 2.5 * float(param.default)]
     allowed = []
-    for value in found:
+    for value in values:
         with contextlib.suppress(ParameterError):
             param.parse(value)
             allowed.append(value)
@@ -257,8 +257,8 @@ class Rule:
             if fault is not None:
                 where = "" if fault.document is None else f"document {fault.document}"
                 settings = ", ".join(f"{name}={value}" for name, value in values.items())
-                place = ": ".join(filter(None, (where, fault.detail)))
-                words = "; ".join(filter(None, (str(example), place, settings and f"parameters {settings}")))
+                location = ": ".join(filter(None, (where, fault.detail)))
+                words = "; ".join(filter(None, (str(example), location, settings and f"parameters {settings}")))
                 return Finding(self.check, Status.FAIL, fault.message, words, fault.why, fault.mend)
         return Finding(self.check, Status.PASS, self.fits)
 
@@ -292,9 +292,9 @@ def _memory(probe: Probe, example: Example, values: Values) -> Fault | None:
 
 def _outputs(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that every element of the outputs is set, whatever the arrays contained before."""
-    one, other = (probe.run(example, values, outputs=kind) for kind in (0, 1))
+    first, second = probe.run(example, values, outputs=0), probe.run(example, values, outputs=1)
     for name in ("grad", "hess"):
-        stale = _differing(getattr(one, name), getattr(other, name))
+        stale = _differing(getattr(first, name), getattr(second, name))
         if stale.size:
             message = f"{name} is not written, or is added to previous content"
             mend = "write kernel(query, params, grad, hess, scratch), where both start as zeros; or start with "
@@ -352,28 +352,29 @@ def _gradient(probe: Probe, example: Example, values: Values) -> Fault | None:
         return output.loss
 
     output = probe.run(example, values)
-    wanted = _derivative(probe, example, values, output.grad, loss)
-    error = np.abs(output.grad - wanted)
-    if error.max() <= _DERIVATIVE_TOLERANCE * float(np.abs(wanted).max()) + 1e-9 * max(1.0, abs(output.loss)):
+    derivative = _derivative(probe, example, values, output.grad, loss)
+    error = np.abs(output.grad - derivative)
+    if error.max() <= _DERIVATIVE_TOLERANCE * float(np.abs(derivative).max()) + 1e-9 * max(1.0, abs(output.loss)):
         return None
     # A query of two documents fits any factor, so diagnose the error over all examples.
     others = [(e, probe.run(e, values).grad) for e in _ordinary()]
     whole = [_derivative(probe, e, values, grad, loss) for e, grad in others]
     message, mend = _disagreement(np.concatenate([grad for _, grad in others]), np.concatenate(whole))
     p = int(np.argmax(error))
-    detail = f"gradient {output.grad[p]:.6g}, finite difference of the loss {wanted[p]:.6g}"
+    detail = f"gradient {output.grad[p]:.6g}, finite difference of the loss {derivative[p]:.6g}"
     why = "trees follow the gradient: they would minimise something other than the reported loss"
     return Fault(message, why, mend, p, detail)
 
 
-def _disagreement(grad: Float64Array, wanted: Float64Array) -> tuple[str, str]:
+def _disagreement(grad: Float64Array, derivative: Float64Array) -> tuple[str, str]:
     """Diagnose a wrong gradient, and return the message and the remedy."""
-    if np.abs(wanted).max() <= 1e-6 * np.abs(grad).max():
+    if np.abs(derivative).max() <= 1e-6 * np.abs(grad).max():
         return "the returned loss does not change with the scores, but there is a gradient", (
             "return the loss; or declare exact_gradient=False if the gradient is not the derivative of a loss"
         )
-    factor = float(grad @ wanted / (wanted @ wanted))
-    if np.abs(grad - factor * wanted).max() <= 1e-3 * np.abs(wanted).max() * max(1.0, abs(factor)) and factor != 0.0:
+    factor = float(grad @ derivative / (derivative @ derivative))
+    tolerance = 1e-3 * np.abs(derivative).max() * max(1.0, abs(factor))
+    if np.abs(grad - factor * derivative).max() <= tolerance and factor != 0.0:
         if abs(factor + 1.0) < 1e-3:
             return "the gradient has the wrong sign", (
                 "a loss is minimised: negate a quantity to maximise, and differentiate the returned loss"
@@ -398,14 +399,14 @@ def _curvature(probe: Probe, example: Example, values: Values) -> Fault | None:
     """Check that the hessian is what its kind promises, the second derivative or a parabola above the loss."""
     loss, grad, hess, *_ = probe.run(example, values)
     if probe.spec.hessian is HessianKind.EXACT:
-        wanted = _derivative(probe, example, values, hess, lambda output, p: float(output.grad[p]))
-        error = np.abs(hess - wanted)
+        derivative = _derivative(probe, example, values, hess, lambda output, p: float(output.grad[p]))
+        error = np.abs(hess - derivative)
         p = int(np.argmax(error))
-        if error[p] <= _DERIVATIVE_TOLERANCE * np.abs(wanted).max() + 1e-9 * (np.abs(grad).max() + 1.0):
+        if error[p] <= _DERIVATIVE_TOLERANCE * np.abs(derivative).max() + 1e-9 * (np.abs(grad).max() + 1.0):
             return None
         why = "a wrong factor in the second derivative scales every step by its inverse"
         mend = "correct the formula, or declare hessian='proxy' if the difference is intended"
-        detail = f"hess {hess[p]:.6g}, finite difference of the gradient {wanted[p]:.6g}"
+        detail = f"hess {hess[p]:.6g}, finite difference of the gradient {derivative[p]:.6g}"
         return Fault("hess is declared 'exact', but is not the second derivative", why, mend, p, detail)
     for p, step in itertools.product(range(len(example)), (-6.0, -0.5, 0.05, 1.0, 8.0)):
         there = probe.run(example.moved(p, step), values).loss
@@ -452,12 +453,12 @@ def _shift(probe: Probe, example: Example, values: Values) -> Fault | None:
     why = "only score differences affect a ranking, so trees that shift a whole query are wasted"
     mend = "use score differences only, and add to document j what you subtract from document i; or declare "
     mend += "shift_invariant=False if the level matters, as in a regression"
-    here, there = (probe.run(e, values) for e in (example, example.at(example.scores + 2.0)))
-    total, size = float(here.grad.sum()), float(np.abs(here.grad).sum())
+    output, shifted = probe.run(example, values), probe.run(example.at(example.scores + 2.0), values)
+    total, size = float(output.grad.sum()), float(np.abs(output.grad).sum())
     if abs(total) > _SYMMETRY_TOLERANCE * size:
         detail = f"the gradient sums to {total:.4g}, its sizes to {size:.4g}"
         return Fault("the gradient does not sum to zero over a query", why, mend, None, detail)
-    for name, before, after in (("grad", here.grad, there.grad), ("hess", here.hess, there.hess)):
+    for name, before, after in (("grad", output.grad, shifted.grad), ("hess", output.hess, shifted.hess)):
         p = _first_far(after, before)
         if p is not None:
             detail = f"{name} {before[p]:.6g}, with 2 added to every score {after[p]:.6g}"
@@ -489,16 +490,16 @@ def _derivative(
     """
     best = np.full(len(example), np.inf)
     for step in (1e-3, 1e-4, 1e-5):
-        found = np.zeros(len(example))
+        difference = np.zeros(len(example))
         for p, (offset, weight) in itertools.product(range(len(example)), ((-2, 1), (-1, -8), (1, 8), (2, -1))):
-            found[p] += weight * of(probe.run(example.moved(p, offset * step), values), p) / (12.0 * step)
-        best = np.where(np.abs(found - claimed) < np.abs(best - claimed), found, best)
+            difference[p] += weight * of(probe.run(example.moved(p, offset * step), values), p) / (12.0 * step)
+        best = np.where(np.abs(difference - claimed) < np.abs(best - claimed), difference, best)
     return best
 
 
-def _first_far(actual: Float64Array, wanted: Float64Array) -> int | None:
-    error = np.abs(actual - wanted)
-    far = np.flatnonzero(~(error <= _SYMMETRY_TOLERANCE * np.abs(wanted).max(initial=0.0) + 1e-14))
+def _first_far(actual: Float64Array, expected: Float64Array) -> int | None:
+    error = np.abs(actual - expected)
+    far = np.flatnonzero(~(error <= _SYMMETRY_TOLERANCE * np.abs(expected).max(initial=0.0) + 1e-14))
     return int(far[0]) if far.size else None
 
 
@@ -506,12 +507,12 @@ def _arrays(output: Output) -> tuple[Float64Array, Float64Array, Float64Array]:
     return np.array([output.loss]), output.grad, output.hess
 
 
-def _differ(one: Output, other: Output) -> bool:
-    return any(_differing(a, b).size for a, b in zip(_arrays(one), _arrays(other), strict=True))
+def _differ(output: Output, other: Output) -> bool:
+    return any(_differing(a, b).size for a, b in zip(_arrays(output), _arrays(other), strict=True))
 
 
-def _differing(one: Float64Array, other: Float64Array) -> npt.NDArray[np.int64]:
-    return np.flatnonzero(~((one == other) | (np.isnan(one) & np.isnan(other))))
+def _differing(values: Float64Array, other: Float64Array) -> npt.NDArray[np.int64]:
+    return np.flatnonzero(~((values == other) | (np.isnan(values) & np.isnan(other))))
 
 
 SAFE = (
@@ -554,8 +555,8 @@ RULES: tuple[Callable[[Probe], Finding], ...] = (
 
 def unsafe(spec: ObjectiveSpec) -> Finding | None:
     """Return the first bad index, unset memory or unset output found in the kernel's Python body, or None."""
-    found = (rule(Probe(spec, spec.kernel.in_python)) for rule in SAFE)
+    findings = (rule(Probe(spec, spec.kernel.in_python)) for rule in SAFE)
     try:
-        return next((one for one in found if one.status is Status.FAIL), None)
+        return next((finding for finding in findings if finding.status is Status.FAIL), None)
     except Exception:  # left to the other checks and the compiler
         return None

@@ -42,10 +42,10 @@ def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> Obj
     if spec.name in OBJECTIVES.names():
         raise FileFormatError(f"the name {spec.name!r} is taken by boostrank's own objective", file=path)
     check_arguments(spec.kernel)
-    found = unsafe(spec) if checked else None
-    if found is not None:
+    finding = unsafe(spec) if checked else None
+    if finding is not None:
         raise FileFormatError(
-            f"{found.message}: {found.mend}. For details, run `boostrank objectives --check {text}`", file=path
+            f"{finding.message}: {finding.mend}. For details, run `boostrank objectives --check {text}`", file=path
         )
     _ = spec.kernel.compiled
     return spec
@@ -99,9 +99,9 @@ def _run(path: str) -> ModuleType:
 
 
 def _find(module: ModuleType, path: str) -> ObjectiveSpec:
-    found = {key: value for key, value in vars(module).items() if isinstance(value, ObjectiveSpec)}
-    if "SPEC" in found or len(found) == 1:
-        return found.get("SPEC") or next(iter(found.values()))
-    if found:
-        raise FileFormatError(f"it has {len(found)} objectives ({', '.join(found)}): name one of them SPEC", file=path)
+    specs = {key: value for key, value in vars(module).items() if isinstance(value, ObjectiveSpec)}
+    if "SPEC" in specs or len(specs) == 1:
+        return specs.get("SPEC") or next(iter(specs.values()))
+    if specs:
+        raise FileFormatError(f"it has {len(specs)} objectives ({', '.join(specs)}): name one of them SPEC", file=path)
     raise FileFormatError(f"it has no objective: {_HOW}", file=path)

@@ -62,10 +62,10 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     theta = moved.fit()
     examination, errors = np.full(log.depth, np.nan), np.full(log.depth, np.nan)
     examination[moved.known] = np.exp(theta)
-    alone, together = (np.diag(one) for one in moved.covariances(theta, queries))
+    independent, clustered = map(np.diag, moved.covariances(theta, queries))
     pairs = np.unique(moved.clusters(queries)[moved.document] * theta.size + moved.at)
     few = np.bincount(pairs % theta.size) < _FEW  # few clusters underestimate the variance
-    errors[moved.known] = np.sqrt(np.where(few, np.maximum(alone, together), together))
+    errors[moved.known] = np.sqrt(np.where(few, np.maximum(independent, clustered), clustered))
     vague = np.flatnonzero(errors > NONSENSE) + 1
     if vague.size:
         words = f"the propensities of {vague.size} positions (from {vague[0]}) are unreliable: the standard error of "
@@ -74,13 +74,13 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     return Propensities(examination, errors=errors, method="documents that moved", moved=moved.totals.size)
 
 
-def check_propensities(log: ClickLog, given: Propensities, queries: QueryIndex | None = None) -> CurveCheck:
+def check_propensities(log: ClickLog, curve: Propensities, queries: QueryIndex | None = None) -> CurveCheck:
     """Test a given curve against the clicks of moved documents."""
-    if given.false_clicks.any():
+    if curve.false_clicks.any():
         raise ParameterError("a curve with false_clicks cannot be checked, since these also depend on the document")
-    allowed = np.isfinite(np.append(given.examination, np.full(log.depth, np.nan))[: log.depth])
+    allowed = np.isfinite(np.append(curve.examination, np.full(log.depth, np.nan))[: log.depth])
     moved = _Moved.of(log, allowed)
-    theta, given_theta = moved.fit(), np.log(given.examination[moved.known])
+    theta, given_theta = moved.fit(), np.log(curve.examination[moved.known])
     nats, others = moved.likelihood(theta) - moved.likelihood(given_theta), theta.size - 1
     alone, together = moved.covariances(theta, queries)
     inflation = np.trace(np.linalg.pinv(alone) @ together) / others
@@ -111,8 +111,8 @@ class _Moved:
         entries = np.flatnonzero(allowed[log.positions - 1])
         while True:
             rows = log.rows[entries]
-            shown, clicked = np.bincount(rows), np.bincount(rows, log.clicks[entries])
-            kept = (shown >= 2) & (clicked > 0)
+            impressions, clicked = np.bincount(rows), np.bincount(rows, log.clicks[entries])
+            kept = (impressions >= 2) & (clicked > 0)
             left = entries[kept[rows]]
             document, at = np.unique(log.rows[left], return_inverse=True)[1], log.positions[left] - 1
             tied = _tied_to_first(document, at, log.clicks[left], allowed.size)
@@ -125,10 +125,10 @@ class _Moved:
                 "no clicked document was shown both at position 1 and elsewhere, and no chain of documents joins them, "
                 "so propensities cannot be estimated. Pass a file of propensities, or log lists that vary"
             )
-        known, number = np.unique(log.positions[entries] - 1, return_inverse=True)
+        at_positions, number = np.unique(log.positions[entries] - 1, return_inverse=True)
         row, document = np.unique(log.rows[entries], return_inverse=True)
         counts = (log.impressions[entries].astype(np.float64), log.clicks[entries].astype(np.float64))
-        return cls(known, row, document, number, *counts)
+        return cls(at_positions, row, document, number, *counts)
 
     @property
     def totals(self) -> Float64Array:
@@ -202,9 +202,9 @@ def _tied_to_first(document: Int64Array, at: Int64Array, clicks: Int64Array, pos
     not enough, since a position without clicks has no finite logarithm.
     """
     shape = (int(document.max(initial=0)) + 1, positions)
-    shown = sparse.csr_matrix((np.ones(at.size), (document, at)), shape=shape)
+    impressions = sparse.csr_matrix((np.ones(at.size), (document, at)), shape=shape)
     clicked = sparse.csr_matrix(((clicks > 0).astype(float), (document, at)), shape=shape)
-    graph = clicked.T @ shown
+    graph = clicked.T @ impressions
     graph.eliminate_zeros()
     component = connected_components(graph, connection="strong")[1]
     tied = component == component[:1]

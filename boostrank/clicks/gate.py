@@ -73,12 +73,12 @@ def judging_propensities(log: ClickLog, queries: QueryIndex | None, learnt: Prop
     They are preferred, because propensities used in training favour the ranker trained with them.
     """
     try:
-        own = estimate_propensities(log, queries)
+        estimated = estimate_propensities(log, queries)
     except DataError:
         return learnt, False
-    assert own.errors is not None
-    reliable = bool(np.all(own.errors <= NONSENSE))  # False for NaN
-    return (own, True) if reliable else (learnt, False)
+    assert estimated.errors is not None
+    reliable = bool(np.all(estimated.errors <= NONSENSE))  # False for NaN
+    return (estimated, True) if reliable else (learnt, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,25 +108,27 @@ def gate(*parts: Judged, k: int = 10, seed: int = 0) -> ClickGate:
         DataError: no clicked document was shown at two positions.
     """
     metric, rules = Metric.parse(f"dcg@{k}"), Conventions(gain="linear")
-    found: list[tuple[npt.NDArray[Any], ...]] = []
+    columns: list[tuple[npt.NDArray[Any], ...]] = []
     for part in parts:
         data, log = part.data, part.log.up_to(part.propensities)
         gains = with_click_gains(data, log, part.propensities).labels
-        old, new = (data.in_row_order(np.asarray(scores, np.float64)) for scores in (part.old, part.new))
-        values = (metric.evaluate(gains, scores, data.queries, rules).per_query for scores in (old, new))
-        found.append((*values, data.queries.each_weight, shown_at_the_top(data, log, new, k), _clicked_moved(log)))
-    first, second, weights, known, moved = (np.concatenate(one) for one in zip(*found, strict=True))
-    difference = paired_difference(second, first, weights=weights, seed=seed)
-    counted = ~np.isnan(first)
-    before, after = (float(np.average(one[counted], weights=weights[counted])) for one in (first, second))
-    return ClickGate(k, before, after, difference, float(known.mean()), float(moved.mean()))
+        rankings = [data.in_row_order(np.asarray(scores, np.float64)) for scores in (part.old, part.new)]
+        values = (metric.evaluate(gains, scores, data.queries, rules).per_query for scores in rankings)
+        ever_shown = shown_at_the_top(data, log, rankings[1], k)
+        columns.append((*values, data.queries.each_weight, ever_shown, _clicked_moved(log)))
+    old, new, weights, ever_shown, moved = map(np.concatenate, zip(*columns, strict=True))
+    difference = paired_difference(new, old, weights=weights, seed=seed)
+    counted = ~np.isnan(old)
+    before = float(np.average(old[counted], weights=weights[counted]))
+    after = float(np.average(new[counted], weights=weights[counted]))
+    return ClickGate(k, before, after, difference, float(ever_shown.mean()), float(moved.mean()))
 
 
 def held_out(count: int) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
     """Return pairs of training and held-out queries. There is one pair, or `FOLDS` pairs if there are few queries."""
     fold = np.arange(count) % FOLDS
     folds = range(FOLDS) if count < FOLDS * _MANY else (FOLDS - 1,)
-    return [(np.flatnonzero(fold != one), np.flatnonzero(fold == one)) for one in folds]
+    return [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in folds]
 
 
 def moved_share(log: ClickLog) -> float:

@@ -61,12 +61,13 @@ class Propensities:
     moved: int = 0
 
     def __post_init__(self) -> None:
-        e, false = (np.array(one, np.float64).reshape(-1) for one in (self.examination, self.false_clicks))
+        e = np.array(self.examination, np.float64).reshape(-1)
+        false = np.array(self.false_clicks, np.float64).reshape(-1)
         false = false if false.size else np.zeros(e.size)
         if not 1 <= e.size <= MAX_POSITION:
             raise ParameterError(f"there are {e.size:,} propensities, but there must be 1 to {MAX_POSITION:,}")
-        known = np.isfinite(e)
-        if not np.all(e[known] > 0.0) or np.isinf(e).any() or not known[0] or abs(e[0] - 1.0) > 1e-9:
+        finite = np.isfinite(e)
+        if not np.all(e[finite] > 0.0) or np.isinf(e).any() or not finite[0] or abs(e[0] - 1.0) > 1e-9:
             raise ParameterError("propensities must be relative to position 1: the first must be 1, and all above 0")
         if false.shape != e.shape or not np.all((false >= 0.0) & (false < 1.0)):
             raise ParameterError(f"false_clicks must be {e.size} numbers in [0, 1), one for each position")
@@ -79,9 +80,9 @@ class Propensities:
             object.__setattr__(self, "errors", errors)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{value:.3g}" for value in self.examination[:10])
+        examinations = ", ".join(f"{value:.3g}" for value in self.examination[:10])
         more = ", ..." if self.examination.size > 10 else ""
-        return f"Propensities({shown}{more}; {self.method})"
+        return f"Propensities({examinations}{more}; {self.method})"
 
     @classmethod
     def power(cls, eta: float, positions: int = 100) -> Propensities:
@@ -94,9 +95,9 @@ class Propensities:
     def from_dict(cls, content: Any) -> Propensities:
         """Create propensities from the result of `to_dict`."""
         record = as_record(PropensityRecord, content)
-        given = record.examination, record.false_clicks or (), record.errors or ()
-        e, false, errors = (np.array(one, np.float64) for one in given)
-        return cls(e, false, errors if errors.size else None, record.method, record.moved)
+        errors = np.array(record.errors, np.float64) if record.errors else None
+        e, false = np.array(record.examination, np.float64), np.array(record.false_clicks or (), np.float64)
+        return cls(e, false, errors, record.method, record.moved)
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Propensities:
@@ -130,13 +131,13 @@ def checked_counts(
 
     The position may be missing in a row without impressions, and becomes 1.
     """
-    position, shown, clicked = names[:3]
-    impressions = whole_numbers(number(shown), shown, 0, _MOST, None, refuse)
+    position, impressions_name, clicked = names[:3]
+    impressions = whole_numbers(number(impressions_name), impressions_name, 0, _MOST, None, refuse)
     clicks = whole_numbers(number(clicked), clicked, 0, _MOST, None, refuse)
     positions = whole_numbers(number(position), position, 1, MAX_POSITION, impressions > 0, refuse)
     row = first_true(clicks > impressions)
     if row is not None:
-        words = f"{clicks[row]} {clicked} of {impressions[row]} {shown}: an impression has at most one click"
+        words = f"{clicks[row]} {clicked} of {impressions[row]} {impressions_name}: an impression has at most one click"
         raise refuse(row, words)
     return positions, impressions, clicks
 
@@ -166,18 +167,18 @@ class ClickLog:
 
     def __post_init__(self) -> None:
         columns: list[npt.NDArray[Any]] = [np.asarray(column) for column in self._columns()]
-        given = dict(zip(COLUMNS, columns, strict=True))
-        if any(one.ndim != 1 or one.dtype.kind not in "iuf" for one in given.values()):
+        columns_by_name = dict(zip(COLUMNS, columns, strict=True))
+        if any(column.ndim != 1 or column.dtype.kind not in "iuf" for column in columns_by_name.values()):
             raise DataError(f"{', '.join(COLUMNS)} of a click log must be one-dimensional whole numbers")
-        if len({one.size for one in given.values()}) > 1:
-            sizes = ", ".join(f"{name} {one.size}" for name, one in given.items())
+        if len({column.size for column in columns_by_name.values()}) > 1:
+            sizes = ", ".join(f"{name} {column.size}" for name, column in columns_by_name.items())
             raise DataError(f"the columns of a click log have different lengths: {sizes}")
 
         def refuse(entry: int, reason: str) -> DataError:
             return DataError(f"entry {entry} of the click log: {reason}")
 
-        rows = whole_numbers(given["row"] + 1, "row", 1, self.n_documents, None, refuse) - 1
-        positions, *counts = checked_counts(given.__getitem__, COLUMNS[1:], refuse)
+        rows = whole_numbers(columns_by_name["row"] + 1, "row", 1, self.n_documents, None, refuse) - 1
+        positions, *counts = checked_counts(columns_by_name.__getitem__, COLUMNS[1:], refuse)
         # Sort by row and position, and sum equal entries.
         shown = np.flatnonzero(counts[0])
         keys = (rows * (MAX_POSITION + 1) + positions)[shown]
@@ -185,7 +186,7 @@ class ClickLog:
         keys = keys[order]
         starts = np.flatnonzero(np.diff(keys, prepend=-1))
         columns = [*np.divmod(keys[starts], MAX_POSITION + 1)]
-        columns += [np.add.reduceat(one[shown][order], starts) if starts.size else one[:0] for one in counts]
+        columns += [np.add.reduceat(count[shown][order], starts) if starts.size else count[:0] for count in counts]
         for name, column in zip(("rows", "positions", "impressions", "clicks"), columns, strict=True):
             object.__setattr__(self, name, column)
 
@@ -193,9 +194,9 @@ class ClickLog:
         return self.rows, self.positions, self.impressions, self.clicks
 
     def __repr__(self) -> str:
-        shown, clicks = int(self.impressions.sum()), int(self.clicks.sum())
+        impressions, clicks = int(self.impressions.sum()), int(self.clicks.sum())
         return (
-            f"ClickLog({shown:,} impressions and {clicks:,} clicks of {np.unique(self.rows).size:,} of "
+            f"ClickLog({impressions:,} impressions and {clicks:,} clicks of {np.unique(self.rows).size:,} of "
             f"{self.n_documents:,} documents, {self.depth} positions)"
         )
 
@@ -204,8 +205,9 @@ class ClickLog:
         with replacing(path) as out:
             write_all(out, (",".join(COLUMNS) + "\n").encode())
             for start in range(0, self.rows.size, _AT_A_TIME):
-                rows, *counts = (column[start : start + _AT_A_TIME] for column in self._columns())
-                lines = np.column_stack([rows + 1, *counts]).tolist()
+                table = np.column_stack([column[start : start + _AT_A_TIME] for column in self._columns()])
+                table[:, 0] += 1
+                lines = table.tolist()
                 write_all(out, "".join(",".join(map(str, line)) + "\n" for line in lines).encode())
 
     @property
@@ -248,8 +250,8 @@ class ClickLog:
 
     def up_to(self, propensities: Propensities) -> ClickLog:
         """Select the entries at positions with a propensity, and warn about the others."""
-        known = np.append(np.isfinite(propensities.examination), False)
-        kept = known[np.minimum(self.positions - 1, known.size - 1)]
+        has_propensity = np.append(np.isfinite(propensities.examination), False)
+        kept = has_propensity[np.minimum(self.positions - 1, has_propensity.size - 1)]
         if kept.all():
             return self
         lost, least = int(self.impressions[~kept].sum()), int(self.positions[~kept].min())
@@ -259,8 +261,8 @@ class ClickLog:
 
     def where(self, kept: npt.NDArray[np.bool_]) -> ClickLog:
         """Select entries by a mask, bool[m]."""
-        rows, positions, impressions, clicks = (column[kept] for column in self._columns())
-        return ClickLog(rows, positions, impressions, clicks, self.n_documents)
+        impressions, clicks = self.impressions[kept], self.clicks[kept]
+        return ClickLog(self.rows[kept], self.positions[kept], impressions, clicks, self.n_documents)
 
     def renumbered(self, rows: Int64Array | None) -> ClickLog:
         """Return the log with row i renumbered to rows[i], int64[N], or unchanged if `rows` is None."""
@@ -290,8 +292,8 @@ class ClickLog:
         if not np.any(gains[shown] > 0.0):
             raise DataError("the click log has no clicks to learn from")
         rows = np.flatnonzero(shown)
-        found = some_documents(with_labels(data, np.where(shown, gains, 0.0), how), rows)
-        return replace(found, candidates=Candidates(data, rows))
+        documents = some_documents(with_labels(data, np.where(shown, gains, 0.0), how), rows)
+        return replace(documents, candidates=Candidates(data, rows))
 
     def check_of(self, data: RankingDataset) -> None:
         """Raise a DataError if the number of documents differs from that in the data."""

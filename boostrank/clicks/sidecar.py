@@ -64,10 +64,10 @@ def _check_columns(path: str, columns: ClickColumns, reading: ReadOptions) -> No
 
 def log_of(path: str) -> str:
     """Return the path of a file's click log."""
-    found = find_sidecar(path, (ENDING,))
-    if found is None:
+    sidecar = find_sidecar(path, (ENDING,))
+    if sidecar is None:
         raise InputError(f"{path}{ENDING}: no such file, but --clicks needs it")
-    return found
+    return sidecar
 
 
 @dataclass(frozen=True)
@@ -127,30 +127,30 @@ class Clicks:
 
     def words(self, data: RankingDataset, scores: Any, top: int) -> str:
         """Describe the reliability of a comparison."""
-        known = np.mean(shown_at_the_top(data, self.log, scores, top))
+        share = np.mean(shown_at_the_top(data, self.log, scores, top))
         return (
-            f"by clicks: {known:.0%} of the new top {top} was ever shown, and the rest counts as not clicked; "
+            f"by clicks: {share:.0%} of the new top {top} was ever shown, and the rest counts as not clicked; "
             f"{moved_share(self.log):.0%} of the clicked documents moved"
         )
 
 
 def _checked(path: str, log: ClickLog, queries: QueryIndex | None, name: str, tell: Tell) -> tuple[Propensities, bool]:
     """Return the propensities in a file, and whether the clicks agree with them."""
-    given = Propensities.read(path)
-    if given.false_clicks.any():
+    propensities = Propensities.read(path)
+    if propensities.false_clicks.any():
         tell(f"{path}: the file has false_clicks, so these propensities cannot be checked")
-        return given, True
+        return propensities, True
     try:
-        check = check_propensities(log, given, queries)
+        check = check_propensities(log, propensities, queries)
     except DataError:
         tell(f"{path}: no clicked document of {name} moved, so these propensities cannot be checked")
-        return given, True
+        return propensities, True
     if check.p < 0.05:
         tell(
             f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p {check.p:.2g}): "
             f"estimate them with `boostrank data propensities {name}`, or leave out --propensities"
         )
-    return given, check.p >= 0.05
+    return propensities, check.p >= 0.05
 
 
 def queries_of(data: RankingDataset) -> QueryIndex | None:

@@ -64,17 +64,17 @@ class Users:
             attraction: float64[I, P], click probability of each document if it is examined.
         """
         p = np.arange(1, attraction.shape[1] + 1, dtype=np.float64)
-        wanted = rng.random(attraction.shape) < attraction
+        attracts = rng.random(attraction.shape) < attraction
         if self.model == "cascade":
-            goes_on = rng.random(attraction.shape) < np.where(wanted, _GOES_ON / 2.0, _GOES_ON)
+            goes_on = rng.random(attraction.shape) < np.where(attracts, _GOES_ON / 2.0, _GOES_ON)
             reached = np.ones(attraction.shape, dtype=bool)
             reached[:, 1:] = np.logical_and.accumulate(goes_on, axis=1)[:, :-1]
-            return wanted & reached
+            return attracts & reached
         examined = rng.random(attraction.shape) < p**-self.eta
         if self.model == "trust":
             relevant, irrelevant = _trust(p)
-            wanted = rng.random(attraction.shape) < np.where(wanted, relevant, irrelevant)
-        return wanted & examined
+            attracts = rng.random(attraction.shape) < np.where(attracts, relevant, irrelevant)
+        return attracts & examined
 
 
 def click_probabilities(labels: npt.ArrayLike, noise: float) -> Float64Array:

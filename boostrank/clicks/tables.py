@@ -42,8 +42,8 @@ def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> Cl
     log = _counted([path], COLUMNS[1:], COLUMNS[0], n_documents)
     if n_documents is not None:
         return log
-    known, rows = np.unique(log.rows, return_inverse=True)
-    return replace(log, rows=rows, n_documents=known.size)
+    file_rows, rows = np.unique(log.rows, return_inverse=True)
+    return replace(log, rows=rows, n_documents=file_rows.size)
 
 
 def count_clicks(
@@ -121,15 +121,16 @@ def _counted(
                 waiting = [_summed(pa.concat_tables(waiting))]
     if lacking:
         _say_lacking(lacking, n_rows, first, index)
-    rows, positions, shown, clicks = (column.to_numpy() for column in pa.concat_tables(waiting).columns)
+    table = pa.concat_tables(waiting)
+    rows, positions = table["row"].to_numpy(), table["position"].to_numpy()
     count = int(rows.max(initial=0)) if n_documents is None else n_documents
-    return ClickLog(rows - 1, positions, shown, clicks, count)
+    return ClickLog(rows - 1, positions, table["shown"].to_numpy(), table["clicked"].to_numpy(), count)
 
 
 def _summed(table: Any) -> Any:
     """Sum the rows for each document and position."""
-    found = table.group_by(["row", "position"]).aggregate([("shown", "sum"), ("clicked", "sum")])
-    return found.select(["row", "position", "shown_sum", "clicked_sum"]).rename_columns(table.column_names)
+    sums = table.group_by(["row", "position"]).aggregate([("shown", "sum"), ("clicked", "sum")])
+    return sums.select(["row", "position", "shown_sum", "clicked_sum"]).rename_columns(table.column_names)
 
 
 def _keys_in(path: str | PathLike[str], keys: Sequence[str]) -> tuple[str, ...]:
@@ -151,7 +152,7 @@ def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
         parts += [_joined(batch, own_keys) for batch in batches(file, texts=own_keys)]
     index = pa.chunked_array(parts or [pa.array([], pa.string())]).combine_chunks()
     if pc.count_distinct(index).as_py() != len(index):
-        name = next(one["values"] for one in pc.value_counts(index).to_pylist() if one["counts"] > 1)
+        name = next(repeated["values"] for repeated in pc.value_counts(index).to_pylist() if repeated["counts"] > 1)
         words = f"two rows have the keys {_shown(name)}, so impressions cannot be assigned"
         raise FileFormatError(words, file=str(path))
     return index
@@ -248,9 +249,9 @@ class ClickRows:
         parts = [(np.zeros(0, np.int64),) * 3]
         for batch in batches(path, numbers=columns.names[:3], texts=tuple(texts)):
             parts.append(checked_counts(batch.number, columns.names, batch.refuse))
-            for name, found in texts.items():
-                found.append(batch.text(name))
-                row = first_true(np.asarray(found[-1].is_null()))
+            for name, texts_of_column in texts.items():
+                texts_of_column.append(batch.text(name))
+                row = first_true(np.asarray(texts_of_column[-1].is_null()))
                 if row is not None:
                     raise batch.refuse(row, f"{name} is missing")
         counts = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -320,15 +321,15 @@ def from_frame(
     dropped = [drop] if isinstance(drop, str) else list(drop)
     table = as_table(frame)
     X, _, ids, weights, _ = read_frame(table, columns.position, qid, weight, [*dropped, *columns.names[1:]])
-    found = {name: values_of(table, name) for name in columns.names}
+    values = {name: values_of(table, name) for name in columns.names}
 
     def refuse(row: int, reason: str) -> DataError:
         return DataError(f"row {row} (from 0): {reason}")
 
-    counts = checked_counts(lambda name: as_numbers(found[name], f"column {name!r}"), columns.names, refuse)
+    counts = checked_counts(lambda name: as_numbers(values[name], f"column {name!r}"), columns.names, refuse)
     documents = None
     if columns.document is not None:
-        names = found[columns.document]
+        names = values[columns.document]
         lost = next((row for row, one in enumerate(names.tolist()) if one is None or one != one), None)
         if lost is not None:
             raise refuse(lost, f"{columns.document} is missing")

@@ -94,11 +94,11 @@ class GainExpression:
 
     def evaluate(self, columns: Mapping[str, npt.ArrayLike]) -> Float64Array:
         """Compute the gains, float64[n], from columns, float[n]. Overflow and division by zero give infinity or NaN."""
-        given = {name: np.asarray(columns[name], np.float64) for name in self.columns}
+        arrays = {name: np.asarray(columns[name], np.float64) for name in self.columns}
         with np.errstate(all="ignore"):
-            found = self._value(given)
-        size = np.broadcast_shapes(*(values.shape for values in given.values()))
-        return np.array(np.broadcast_to(found, size)) + 0.0  # -0 becomes 0
+            gains = self._value(arrays)
+        size = np.broadcast_shapes(*(values.shape for values in arrays.values()))
+        return np.array(np.broadcast_to(gains, size)) + 0.0  # -0 becomes 0
 
 
 class _Reader:
@@ -112,8 +112,8 @@ class _Reader:
         plain = _WORD.sub(lambda word: word[0] if word[1] else b"_" * len(word[0]), re.sub(rb"\s", b" ", self._bytes))
         strange = _STRANGE.search(plain)
         if strange:
-            found = self._bytes[strange.start() :].decode(errors="replace")[0]
-            self._refuse(f"cannot read {found!r}", strange.start())
+            character = self._bytes[strange.start() :].decode(errors="replace")[0]
+            self._refuse(f"cannot read {character!r}", strange.start())
         try:
             return ast.parse(plain.decode(), mode="eval").body
         except SyntaxError as error:
@@ -142,7 +142,7 @@ class _Reader:
                 operation = self._function(function, len(below))
         if operation is None:
             self._refuse(f"{source!r} is not allowed", node.col_offset)
-        values = [self.value(one, depth + 1) for one in below]
+        values = [self.value(part, depth + 1) for part in below]
         return lambda columns: np.asarray(operation(*[value(columns) for value in values]), np.float64)
 
     def _function(self, node: ast.Name, count: int) -> Operation:
@@ -158,9 +158,9 @@ class _Reader:
 
     def _refuse(self, words: str, at: int) -> NoReturn:
         character = len(self._bytes[:at].decode(errors="replace")) + 1
-        shown = repr(self._text if len(self._text) <= 80 else self._text[:77] + "...")
+        quoted = repr(self._text if len(self._text) <= 80 else self._text[:77] + "...")
         raise ParameterError(
-            f"gain {shown}: {words}, at character {character}; an expression has numbers, columns (`in backquotes` "
+            f"gain {quoted}: {words}, at character {character}; an expression has numbers, columns (`in backquotes` "
             f"unless a plain name), + - * / **, comparisons and {', '.join(FUNCTIONS)}"
         )
 

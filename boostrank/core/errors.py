@@ -119,7 +119,7 @@ def warn_user(message: str, category: type[Warning] = DataWarning) -> None:
 
 def did_you_mean(name: str, candidates: Iterable[str], *, list_all: bool = True) -> str:
     """Return text for messages on unknown names, such as `" Did you mean 'sigma'? Known: alpha, sigma."`."""
-    known = sorted(candidates)
-    close = difflib.get_close_matches(name, known, n=1)
+    names = sorted(candidates)
+    close = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"{hint} Known: {', '.join(known)}." if list_all else hint
+    return f"{hint} Known: {', '.join(names)}." if list_all else hint

@@ -131,17 +131,17 @@ def _locked(lock_file: str) -> int | None:
                 descriptor = os.open(lock_file, os.O_RDONLY | _NO_FOLLOWING)
         except OSError:
             return None
-        held = try_lock(descriptor)
-        if held and leads_to(lock_file, descriptor):
+        locked = try_lock(descriptor)
+        if locked and leads_to(lock_file, descriptor):
             return descriptor
         unused = os.fstat(descriptor).st_size == 0
         os.close(descriptor)
-        if held is None:
+        if locked is None:
             with contextlib.suppress(OSError):
                 if unused:
                     os.unlink(lock_file)
             return None
-        if held is False:
+        if locked is False:
             raise BlockingIOError
 
 
@@ -283,12 +283,12 @@ def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
     """
     if not os.path.isfile(output):
         return
-    for given in (os.fspath(one) for one in inputs):
-        files = [given] if os.path.exists(given) else glob.glob(given, recursive=True)
+    for path in (os.fspath(one) for one in inputs):
+        files = [path] if os.path.exists(path) else glob.glob(path, recursive=True)
         read = [*files, *(name for file in files for name in (*sidecar_paths(file), record_path(file)))]
         if any(os.path.isfile(file) and os.path.samefile(file, output) for file in read):
             raise InputError(
-                f"{os.fspath(output)}: is read by this command ({given}) and would be overwritten: choose another file"
+                f"{os.fspath(output)}: is read by this command ({path}) and would be overwritten: choose another file"
             )
 
 
@@ -358,9 +358,9 @@ def _stem(name: str) -> str:
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """Write all data, repeating partial writes."""
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[os.write(descriptor, remaining) :]
 
 
 def _reason(error: OSError, target: str) -> str:

@@ -43,11 +43,11 @@ def _checked(threads: int, name: str) -> int:
 
 def openmp_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment variables to set before OpenMP is loaded. Variables set by the user are kept."""
-    given = os.environ if environment is None else environment
+    variables = os.environ if environment is None else environment
     settings: dict[str, str] = {}
-    if not any(name in given for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
+    if not any(name in variables for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")):
         settings["OMP_WAIT_POLICY"] = _WAIT_POLICY
-    if "OMP_NUM_THREADS" not in given:
+    if "OMP_NUM_THREADS" not in variables:
         # Some builds of OpenMP count all cores of the machine; none respects the quota.
         settings["OMP_NUM_THREADS"] = str(_allowed_cores())
     return settings
@@ -101,21 +101,21 @@ def _groups(root: Path, controller: str) -> list[Path]:
         lines = (root / "proc/self/cgroup").read_text()
     except OSError:
         return []
-    found = []
+    folders = []
     for controllers, path in re.findall(r"^\d+:(.*?):/(.*)", lines, re.MULTILINE):  # version 2 names no controllers
         names = [controller] if controller in controllers.split(",") else [] if controllers else ["", "unified"]
         for top in (root / "sys/fs/cgroup" / name for name in names if ".." not in path):
-            found += [folder for folder in (top / path, *(top / path).parents) if folder.is_relative_to(top)]
-    return found
+            folders += [folder for folder in (top / path, *(top / path).parents) if folder.is_relative_to(top)]
+    return folders
 
 
 def _numbers(group: Path, *names: str) -> list[int]:
     """Return the numbers in control group files. Files that are missing and the word "max" give none."""
-    found = []
+    numbers = []
     for name in names:
         with contextlib.suppress(OSError, ValueError):
-            found += [int(word) for word in (group / name).read_text().split() if word != "max"]
-    return found
+            numbers += [int(word) for word in (group / name).read_text().split() if word != "max"]
+    return numbers
 
 
 def _table(path: Path) -> dict[str, int]:

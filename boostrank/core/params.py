@@ -85,7 +85,9 @@ class Param:
             ParameterError: if the value has another type or is out of range. The message gives the allowed range.
         """
         if self.kind in ("switch", "choice"):
-            words: Mapping[str, Value] = _SWITCH if self.kind == "switch" else {one: one for one in self.choices}
+            words: Mapping[str, Value] = dict(zip(self.choices, self.choices, strict=True))
+            if self.kind == "switch":
+                words = _SWITCH
             word = str(value).strip().lower()
             if word not in words:
                 raise ParameterError(f"{self.name}={value!r} is not one of {self.range}")
@@ -123,8 +125,8 @@ def check_keywords(kind: type[Any], keywords: Iterable[str]) -> None:
 
 def find_param(name: str, params: Iterable[Param]) -> Param | None:
     """Return the parameter with this name or alias, ignoring dashes, underscores and case."""
-    wanted = plain_name(name)
-    return next((one for one in params if wanted in map(plain_name, (one.name, *one.aliases))), None)
+    plain = plain_name(name)
+    return next((param for param in params if plain in map(plain_name, (param.name, *param.aliases))), None)
 
 
 def resolve_params(params: tuple[Param, ...], given: Mapping[str, Any], *, owner: str) -> dict[str, Any]:
@@ -175,8 +177,8 @@ class Registry(Generic[T]):
     @cached_property
     def _found(self) -> dict[str, T]:
         modules = (importlib.import_module(f"{self._package}.{name}") for name in self.modules())
-        found = [getattr(module, "SPECS", None) or [getattr(module, "SPEC", None)] for module in modules]
-        return {spec.name: spec for specs in found for spec in specs if spec is not None}
+        specs_of_modules = [getattr(module, "SPECS", None) or [getattr(module, "SPEC", None)] for module in modules]
+        return {spec.name: spec for specs in specs_of_modules for spec in specs if spec is not None}
 
     def modules(self) -> list[str]:
         """Return the names of the modules to search, without importing them."""
@@ -197,12 +199,12 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """Return the member with this name or alias, or raise `ParameterError` with the closest name and all names."""
-        wanted = plain_name(name)
+        plain = plain_name(name)
         for spec in self:
-            if wanted in map(plain_name, (spec.name, *spec.aliases)):
+            if plain in map(plain_name, (spec.name, *spec.aliases)):
                 return spec
         for words, members in self._instead.items():
-            if wanted in map(plain_name, words.split()):
+            if plain in map(plain_name, words.split()):
                 raise ParameterError(f"unknown {self._what} {name!r}. Use one of {', '.join(members)}")
         hint = did_you_mean(name, self.names())
         if self._loader and name.endswith(".py"):

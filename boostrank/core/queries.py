@@ -75,11 +75,11 @@ class QueryIndex:
                     f"the sum of the weights, up to {weights.max():g}, overflows: divide them by a constant"
                 )
         if self.k is not None:
-            k, given = _whole(self.k), np.asarray(self.k)
-            wrong = first_true((given % 1 != 0) | (given < 0))
+            k, cutoffs = _whole(self.k), np.asarray(self.k)
+            wrong = first_true((cutoffs % 1 != 0) | (cutoffs < 0))
             if k is None or wrong is not None:
                 q = wrong or 0
-                raise DataError(f"query {self.qid[q]}: k={given[q]} is not a whole number of at least 0")
+                raise DataError(f"query {self.qid[q]}: k={cutoffs[q]} is not a whole number of at least 0")
             put("k", k)
         if self.document_weights is not None:
             each = np.ascontiguousarray(self.document_weights, dtype=np.float64)
@@ -294,8 +294,8 @@ def _whole(values: Any) -> Int64Array | None:
         if given.dtype.kind == "c":
             return None
         with np.errstate(invalid="ignore"):  # NaN
-            found = given.astype(np.int64, copy=False) if given.size else np.zeros(given.shape, np.int64)
-        return found if np.array_equal(found, given) else None
+            whole = given.astype(np.int64, copy=False) if given.size else np.zeros(given.shape, np.int64)
+        return whole if np.array_equal(whole, given) else None
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -306,26 +306,26 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     kinds = getattr(ids, "dtype", None), getattr(ids, "type", None)
     if getattr(kinds[0], "time_zone", None) or getattr(kinds[1], "tz", None):
         ids = list(getattr(ids, "to_pylist", getattr(ids, "to_list", None))())  # type: ignore[misc]
-    given = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
-    if given.ndim != 1:
-        raise DataError(f"query ids must be one-dimensional, not of shape {given.shape}")
-    if given.dtype.kind in "cVm":
-        raise DataError(f"query ids must be whole numbers or text, not {given.dtype}; convert them to text")
-    if given.dtype.kind == "M":
-        times, of_row = np.unique(given, return_inverse=True)
-        row = first_true(np.isnat(given)) or 0
+    array = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
+    if array.ndim != 1:
+        raise DataError(f"query ids must be one-dimensional, not of shape {array.shape}")
+    if array.dtype.kind in "cVm":
+        raise DataError(f"query ids must be whole numbers or text, not {array.dtype}; convert them to text")
+    if array.dtype.kind == "M":
+        times, of_row = np.unique(array, return_inverse=True)
+        row = first_true(np.isnat(array)) or 0
         texts = np.fromiter((_id_of_object(value, row) for value in times), object, times.size)
         return texts[of_row]
-    if given.dtype.kind in "SOT":
-        return _ids_of_objects(given.astype(object))
-    if given.dtype.kind == "b":
-        return given.astype(np.int64)
-    if given.dtype.kind != "f":
-        return given
-    lacking = first_true(~np.isfinite(given))
+    if array.dtype.kind in "SOT":
+        return _ids_of_objects(array.astype(object))
+    if array.dtype.kind == "b":
+        return array.astype(np.int64)
+    if array.dtype.kind != "f":
+        return array
+    lacking = first_true(~np.isfinite(array))
     if lacking is not None:
         raise DataError(f"row {lacking} has no query id")
-    whole = _whole(given)
+    whole = _whole(array)
     if whole is None:
         raise DataError("query ids must be whole numbers or text")
     return whole
@@ -342,12 +342,12 @@ def ids_of_rows(ids: npt.ArrayLike, rows: int) -> npt.NDArray[Any]:
     return checked
 
 
-def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _ids_of_objects(objects: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return ids that are Python objects as text or int64, or unchanged if int64 is too small."""
-    if set(map(type, given)) == {str}:
-        return given
-    ids = np.fromiter((_id_of_object(one, row) for row, one in enumerate(given)), object, given.size)
-    text = np.fromiter((isinstance(one, str) for one in ids), bool, ids.size)
+    if set(map(type, objects)) == {str}:
+        return objects
+    ids = np.fromiter((_id_of_object(value, row) for row, value in enumerate(objects)), object, objects.size)
+    text = np.fromiter((isinstance(value, str) for value in ids), bool, ids.size)
     if text.any() and not text.all():
         first = sorted([(int(np.argmax(text)), "text"), (int(np.argmin(text)), "number")])
         rows = ", ".join(f"row {row} {kind}" for row, kind in first)
@@ -358,26 +358,26 @@ def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return ids
 
 
-def _id_of_object(one: Any, row: int) -> int | str:
-    if isinstance(one, str):
-        return one
-    if one is None or str(one).lower() in ("<na>", "nat", "nan", "inf", "-inf", "infinity", "-infinity"):
+def _id_of_object(value: Any, row: int) -> int | str:
+    if isinstance(value, str):
+        return value
+    if value is None or str(value).lower() in ("<na>", "nat", "nan", "inf", "-inf", "infinity", "-infinity"):
         raise DataError(f"row {row} has no query id")
-    if isinstance(one, date | time | np.datetime64) or type(one).__name__ == "Period":
-        return time_text(str(one).replace("T", " "))
-    if isinstance(one, UUID):
-        return str(one)
-    if isinstance(one, bytes):
+    if isinstance(value, date | time | np.datetime64) or type(value).__name__ == "Period":
+        return time_text(str(value).replace("T", " "))
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, bytes):
         try:
-            return one.decode()
+            return value.decode()
         except UnicodeDecodeError:
-            raise DataError(f"the query id of row {row}, {one!r}, is not valid UTF-8; convert ids to text") from None
-    numeric = isinstance(one, int | float | Decimal | np.integer | np.floating | np.bool_)
-    if numeric and int(one) == one:  # type: ignore[arg-type]
-        return int(one)  # type: ignore[arg-type]
+            raise DataError(f"the query id of row {row}, {value!r}, is not valid UTF-8; convert ids to text") from None
+    numeric = isinstance(value, int | float | Decimal | np.integer | np.floating | np.bool_)
+    if numeric and int(value) == value:  # type: ignore[arg-type]
+        return int(value)  # type: ignore[arg-type]
     raise DataError(
-        f"query ids must be whole numbers or text, one-dimensional: row {row} has {one!r}, of type "
-        f"{type(one).__name__}; convert them to text"
+        f"query ids must be whole numbers or text, one-dimensional: row {row} has {value!r}, of type "
+        f"{type(value).__name__}; convert them to text"
     )
 
 
@@ -401,6 +401,6 @@ def query_numbers(ids: npt.NDArray[Any]) -> Int64Array:
     """Number the queries of rows, int64[N], from 0 in order of first appearance."""
     if ids.dtype.kind == "O":
         seen: dict[Any, int] = {}
-        return np.fromiter((seen.setdefault(one, len(seen)) for one in ids), np.int64, ids.size)
+        return np.fromiter((seen.setdefault(identifier, len(seen)) for identifier in ids), np.int64, ids.size)
     _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[inverse], np.int64)

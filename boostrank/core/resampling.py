@@ -53,15 +53,15 @@ def resampled_sums(columns: Float64Array, *, resamples: int, seed: int) -> Float
     """Return the sums of columns, float64[Q, m], over queries drawn with replacement, as float64[resamples, m]."""
     count = columns.shape[0]
     rng = np.random.default_rng(seed)
-    found = np.empty((resamples, columns.shape[1]))
+    sums = np.empty((resamples, columns.shape[1]))
     # Draw queries, count the draws of each, and turn the counts into sums with one matrix product.
     for start, stop in _chunks(resamples, count):
         rows = stop - start
         draws = rng.integers(0, count, size=(rows, count), dtype=np.int64)
         draws += count * np.arange(rows)[:, None]
         times = np.bincount(draws.ravel(), minlength=rows * count).reshape(rows, count)
-        found[start:stop] = times.astype(np.float64) @ columns
-    return found
+        sums[start:stop] = times.astype(np.float64) @ columns
+    return sums
 
 
 def expanded_interval(draws: Float64Array, count: int) -> tuple[Float64Array, Float64Array]:

@@ -59,12 +59,12 @@ def as_numbers(values: Any, what: str) -> Float64Array:
     if hasattr(kind, "columns") and not hasattr(kind, "__array__"):
         raise DataError(f"{what} must be numbers, not a {kind.__name__}; collect the column first")
     try:
-        given = values if np.ma.isMaskedArray(values) else np.asarray(values)
+        array = values if np.ma.isMaskedArray(values) else np.asarray(values)
     except ValueError:
         raise DataError(f"{what} must be numbers in a flat list, not lists of several lengths") from None
-    check_real(given, what)
+    check_real(array, what)
     try:
-        return with_nan(masked_as_missing(given)).astype(np.float64, copy=False).reshape(-1)
+        return with_nan(masked_as_missing(array)).astype(np.float64, copy=False).reshape(-1)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{what} must be numbers: {error}") from None
 
@@ -85,10 +85,10 @@ def pandas_index(values: Any) -> Any:
 
 def check_in_step(**columns: Any) -> None:
     """Raise `DataError` for pandas objects with the same index in different orders, whose rows do not correspond."""
-    found = {name: index for name, one in columns.items() if (index := pandas_index(one)) is not None}
-    first = next(iter(found), "")
-    for name, index in found.items():
-        other = found[first]
+    indices = {name: index for name, column in columns.items() if (index := pandas_index(column)) is not None}
+    first = next(iter(indices), "")
+    for name, index in indices.items():
+        other = indices[first]
         if (
             len(index) == len(other)
             and not index.equals(other)
@@ -104,8 +104,10 @@ def check_in_step(**columns: Any) -> None:
 def check_real(values: npt.NDArray[Any], what: str) -> None:
     """Raise `DataError` for times and complex numbers, which NumPy would silently cast to real numbers."""
     types = {values.dtype.type} if values.dtype.kind != "O" else set(map(type, values.flat))
-    if any(issubclass(one, np.datetime64 | np.timedelta64 | np.complexfloating) for one in types):
-        kind = values.dtype if values.dtype.kind != "O" else " and ".join(sorted(one.__name__ for one in types))
+    if any(issubclass(cls, np.datetime64 | np.timedelta64 | np.complexfloating) for cls in types):
+        kind = str(values.dtype)
+        if values.dtype.kind == "O":
+            kind = " and ".join(sorted(cls.__name__ for cls in types))
         raise DataError(f"{what} of type {kind} are not real numbers; convert them first")
 
 
@@ -149,14 +151,14 @@ def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            given = {**signature.bind(*args, **kwargs).arguments, **kwargs}  # also those of **options
-            for name in kinds.keys() & given.keys():
-                kind, value = kinds[name], given[name]
+            arguments = {**signature.bind(*args, **kwargs).arguments, **kwargs}  # also those of **options
+            for name in kinds.keys() & arguments.keys():
+                kind, value = kinds[name], arguments[name]
                 allowed = kind.__args__ if isinstance(kind, UnionType) else (kind,)
                 whole = isinstance(value, Integral) and not isinstance(value, bool)
-                if not any(whole if one is int else isinstance(value, one) for one in allowed):
-                    wanted = " or ".join(_WORDS.get(one, f"a {one.__name__}") for one in allowed)
-                    raise ParameterError(f"{name}={_shown(value)}: expected {wanted}")
+                if not any(whole if cls is int else isinstance(value, cls) for cls in allowed):
+                    expected = " or ".join(_WORDS.get(cls, f"a {cls.__name__}") for cls in allowed)
+                    raise ParameterError(f"{name}={_shown(value)}: expected {expected}")
             return function(*args, **kwargs)
 
         return checked

@@ -417,8 +417,8 @@ class Leaves:
         unit = math.ldexp(1.0, math.frexp(total * (1.0 + (trees + 1) * 2.0**-_BITS))[1] - _BITS)
         # Compare the rounding error with the deviation of the scores, both as root mean squares.
         count = np.maximum(self.count, 1e-30)
-        documents, sums = (np.bincount(self.tree, count * of, trees) for of in (np.ones(count.size), self.value))
-        mean = (sums / documents)[self.tree]
+        documents = np.bincount(self.tree, count, trees)
+        mean = (np.bincount(self.tree, count * self.value, trees) / documents)[self.tree]
         variance = np.bincount(self.tree, count * (self.value - mean) ** 2, trees) / documents
         if unit * math.sqrt((trees + 1) / 12.0) > ROUNDED * math.sqrt(variance.sum()):
             return None

@@ -20,10 +20,10 @@ _LINE = re.compile(r"([a-z0-9.-]+): (.+)")
 def target_lines() -> list[tuple[str, str]]:
     """Return each target's name and description from its docstring, because importing the targets takes a second."""
     package = importlib.import_module("boostrank.export.targets")
-    found = []
+    descriptions = []
     for module in TARGETS.modules():
         path = next(path for folder in package.__path__ if (path := Path(folder, f"{module}.py")).exists())
         head = path.read_text(encoding="utf-8").partition("\n\n")[0]
         lines = (_LINE.fullmatch(line.strip('"')) for line in head.splitlines())
-        found += [(line[1], line[2]) for line in lines if line is not None]
-    return found
+        descriptions += [(line[1], line[2]) for line in lines if line is not None]
+    return descriptions

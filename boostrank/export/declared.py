@@ -41,20 +41,20 @@ def _stand_ins(query: Any) -> Iterator[Any]:
 def name_fault(declared: Declared, names: Sequence[str]) -> str | None:
     """Return why features cannot be those called `names` in the model, or None."""
     listed = list(map(name_of, declared))
-    known = set(names)
-    shared = known & set(listed)
+    in_model = set(names)
+    shared = in_model & set(listed)
     repeated = next((name for name, count in Counter(listed).items() if count > 1), None)
     if repeated is not None:
         return f"two features have the name {repeated!r}"
     typed = ", ".join(names[:20]) + ", ..." * (len(names) > 20)
-    moved = [name for name, expected in zip(listed, names, strict=False) if name in known and name != expected]
-    if shared == known == set(listed):
+    moved = [name for name, expected in zip(listed, names, strict=False) if name in in_model and name != expected]
+    if shared == in_model == set(listed):
         return None
     plain = not shared or all(isinstance(feature, str) for feature in declared)
     if len(listed) == len(names) and not moved and plain:
         return None  # other names for the model's features
     # What differs, by name.
-    lacking, extra = [name for name in names if name not in shared], [name for name in listed if name not in known]
+    lacking, extra = [name for name in names if name not in shared], [name for name in listed if name not in in_model]
     words = [f"lacks {quoted(lacking)}"] if lacking else []
     words += [f"has {quoted(extra)}, which the model lacks"] if extra else []
     words = words or [f"has {moved[0]!r} as number {listed.index(moved[0]) + 1}"]

@@ -86,9 +86,9 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Flo
     rng = np.random.default_rng(0)
     values = _Values(forest, n_features, rng, np.zeros(forest.feature.size) if resolution is None else resolution)
     most = max(64, min(most_rows, _MOST_CELLS // n_features))
-    some = min(_RANDOM, most // 16)
+    n_of_kind = min(_RANDOM, most // 16)
     nodes = np.arange(forest.feature.size)
-    room = min((most - (len(KINDS) - 1) * some) // 3, max(1, _MOST_WORK // values.work_of_a_node))
+    room = min((most - (len(KINDS) - 1) * n_of_kind) // 3, max(1, _MOST_WORK // values.work_of_a_node))
     if nodes.size > room:
         nodes = np.sort(rng.choice(nodes, room, replace=False))
     # Rows at the thresholds: two sides and a missing value for each node.
@@ -98,18 +98,18 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Flo
     kind = np.tile(np.array([0, 0, KINDS.index("missing")], np.int8), nodes.size)
     kind[np.isinf(borders).any(axis=1)] = KINDS.index("infinite")
     # Random rows; the later kinds replace some values by zeros, NaN, infinities or unseen categories.
-    random, zeros, missing, infinite, strange = (values.draw(some) for _ in range(5))
-    drawn = rng.random((some, n_features))
+    random, zeros, missing, infinite, strange = [values.draw(n_of_kind) for _ in range(5)]
+    drawn = rng.random((n_of_kind, n_features))
     small = _SMALL if resolution is None else _SMALL[_SMALL == 0.0]
     zeros = np.where(drawn < 0.5, rng.choice(small, drawn.shape), zeros)
     missing = np.where(drawn < 0.3, np.float32(np.nan), missing)
     infinite = np.where(drawn < 0.1, rng.choice(np.array([np.inf, -np.inf], np.float32), drawn.shape), infinite)
     strange = np.where(values.categorical, rng.choice(_NO_CATEGORIES, drawn.shape), strange)
     rows = [borders, random, np.where(values.categorical, random, zeros), missing, infinite]
-    kinds = [kind, *(np.full(some, number, np.int8) for number in range(1, 5))]
+    kinds = [kind, *(np.full(n_of_kind, number, np.int8) for number in range(1, 5))]
     if values.categorical.any():
         rows.append(strange)
-        kinds.append(np.full(some, KINDS.index("categories"), np.int8))
+        kinds.append(np.full(n_of_kind, KINDS.index("categories"), np.int8))
     return Pack(np.concatenate(rows), np.concatenate(kinds), nodes.size, forest.feature.size)
 
 
@@ -194,8 +194,8 @@ class _Values:
         return left
 
     def _one_of(self, categories: npt.NDArray[np.bool_]) -> float:
-        found = np.flatnonzero(categories)
-        return float(self._rng.choice(found)) if found.size else 0.0
+        members = np.flatnonzero(categories)
+        return float(self._rng.choice(members)) if members.size else 0.0
 
 
 EQUAL, FLOAT32, RANKING, DIFFERENT = LEVELS = ("equal", "float32", "ranking", "different")
@@ -242,44 +242,49 @@ def verify(model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision
         DataError: if `logged` has a different length or is not finite.
     """
     model, data = as_model(model).over_columns(data)
-    given = as_scores(logged, data, "the logged scores")
-    if given.size != data.n_documents:
-        raise DataError(f"there are {given.size:,} scores for {data.n_documents:,} documents")
-    if not bool(np.isfinite(given).all()):
-        raise DataError(f"score {int(np.argmin(np.isfinite(given))) + 1} is not a finite number")
-    half = data.in_row_order(np.broadcast_to(np.asarray(precision, dtype=np.float64), given.shape))
-    own = data.in_row_order(model.predict(data))
+    logged_scores = as_scores(logged, data, "the logged scores")
+    if logged_scores.size != data.n_documents:
+        raise DataError(f"there are {logged_scores.size:,} scores for {data.n_documents:,} documents")
+    if not bool(np.isfinite(logged_scores).all()):
+        raise DataError(f"score {int(np.argmin(np.isfinite(logged_scores))) + 1} is not a finite number")
+    half = data.in_row_order(np.broadcast_to(np.asarray(precision, dtype=np.float64), logged_scores.shape))
+    model_scores = data.in_row_order(model.predict(data))
     # A float32 sum of T leaves is off by a few units of the largest score, times sqrt(T).
     trees = 0
     with suppress(ParameterError):  # a linear model
         trees = model.num_trees()
-    slack = (4.0 + np.sqrt(trees)) * float(_unit(np.abs(own).max(initial=0.0)))
-    return _compared(own, data.in_row_order(given), data, half, slack)
+    slack = (4.0 + np.sqrt(trees)) * float(_unit(np.abs(model_scores).max(initial=0.0)))
+    return _compared(model_scores, data.in_row_order(logged_scores), data, half, slack)
 
 
 def _compared(
-    own: Float64Array, given: Float64Array, data: RankingDataset, half: Float64Array, slack: float
+    model_scores: Float64Array, target_scores: Float64Array, data: RankingDataset, half: Float64Array, slack: float
 ) -> Verification:
     """Compare scores, float64[N], in row order.
 
     Differences up to `half` a unit of the last digit in `given` are due to rounding, and up to `slack` to float32.
     """
-    apart = np.abs(given - own)
-    differs = apart > half + _unit(own)
-    before, after = data.queries.ranks(own), data.queries.ranks(given)
-    if bool((apart <= half + 4.0 * np.spacing(np.abs(own)) * (half > 0.0)).all()):
+    apart = np.abs(target_scores - model_scores)
+    differs = apart > half + _unit(model_scores)
+    before, after = data.queries.ranks(model_scores), data.queries.ranks(target_scores)
+    if bool((apart <= half + 4.0 * np.spacing(np.abs(model_scores)) * (half > 0.0)).all()):
         level = EQUAL
-    elif bool((apart <= half + np.maximum(slack, _unit(own))).all()):
+    elif bool((apart <= half + np.maximum(slack, _unit(model_scores))).all()):
         level = FLOAT32
     else:
         level = RANKING if np.array_equal(before, after) else DIFFERENT
     first = None
     if level != EQUAL and differs.any():
-        rows = np.arange(own.size) if data.input_rows is None else data.input_rows
+        rows = np.arange(model_scores.size) if data.input_rows is None else data.input_rows
         i = min(np.flatnonzero(differs).tolist(), key=lambda row: int(rows[row]))
-        first = int(rows[i]), data.queries.shown(data.queries.of_row(i)), float(own[i]), float(given[i])
+        first = (
+            int(rows[i]),
+            data.queries.shown(data.queries.of_row(i)),
+            float(model_scores[i]),
+            float(target_scores[i]),
+        )
     return Verification(
-        documents=own.size,
+        documents=model_scores.size,
         queries=len(data.queries),
         level=level,
         different=int(differs.sum()),
@@ -351,42 +356,43 @@ def prove(
         pack = replace(pack, rows=pack.rows[others], kind=pack.kind[others])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the pack has unseen categories on purpose
-        own = model.predict(pack.rows)
+        model_scores = model.predict(pack.rows)
     if "missing" not in allow:
         _check_defaults(model, served, target, pack.rows)
-    given = np.asarray(score(pack.rows))
-    if given.shape != own.shape:
-        raise ExportError(f"{target.proved_by} returned scores of shape {given.shape} for {own.size} rows")
-    wrong, rounding = _wrong(target, served, pack.rows, own, given)
-    found = {kind: int(wrong[pack.kind == number].sum()) for number, kind in enumerate(KINDS)}
-    other = {kind: count for kind, count in found.items() if count}
+    target_scores = np.asarray(score(pack.rows))
+    if target_scores.shape != model_scores.shape:
+        words = f"returned scores of shape {target_scores.shape} for {model_scores.size} rows"
+        raise ExportError(f"{target.proved_by} {words}")
+    wrong, rounding = _wrong(target, served, pack.rows, model_scores, target_scores)
+    differing = {kind: int(wrong[pack.kind == number].sum()) for number, kind in enumerate(KINDS)}
+    other = {kind: count for kind, count in differing.items() if count}
     moves = None if data is None else _moves(model, score, data, rounding)
     for kind in other:
         if kind not in allow:
             of_kind = pack.kind == KINDS.index(kind)
             bad = np.flatnonzero(wrong & of_kind)
-            worst = bad[np.argmax(np.nan_to_num(np.abs(given[bad] - own[bad]), nan=np.inf))]
+            worst = bad[np.argmax(np.nan_to_num(np.abs(target_scores[bad] - model_scores[bad]), nan=np.inf))]
             fix = f"{target.no_missing}: {target.remedy}; " if kind == "missing" and target.no_missing else ""
             mend = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
             raise ExportError(
                 f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of kind {kind!r} "
-                f"({_WHAT[kind]}) get different scores, e.g. {own[worst]:.9g} from the model and {given[worst]:.9g} "
-                f"from {target.proved_by}; {fix}"
+                f"({_WHAT[kind]}) get different scores, e.g. {model_scores[worst]:.9g} from the model and "
+                f"{target_scores[worst]:.9g} from {target.proved_by}; {fix}"
                 f"{mend if kind in _ABSENT else 'choose another target'}"
                 + ("" if moves is None else f"; in your data, {moved_line(moves)}")
             )
-    difference = np.where(wrong, 0.0, np.abs(given - own))
+    difference = np.where(wrong, 0.0, np.abs(target_scores - model_scores))
     if moves is not None and moves.level == DIFFERENT and MOVED not in allow:
         raise ExportError(f"{target.title}: {moved_line(moves)}; pass `--allow moved` to write the file anyway")
     untried = 0.0 if resolution is None else float(resolution.max(initial=0.0))
     return Proof(
         target.name,
         target.proved_by,
-        own.size,
+        model_scores.size,
         pack.nodes,
         pack.of_nodes,
         float(difference.max()),
-        bool(np.array_equal(given[~wrong], own[~wrong])),
+        bool(np.array_equal(target_scores[~wrong], model_scores[~wrong])),
         other,
         len(body),
         moves,
@@ -419,19 +425,23 @@ def _check_defaults(model: RankingModel, served: ServedModel, target: TargetSpec
 def moved_line(moves: Verification) -> str:
     if moves.level != DIFFERENT or moves.first is None:
         return f"none of {moves.documents:,} documents changes its rank"
-    row, query, own, given = moves.first
+    row, query, model_score, target_score = moves.first
     return (
         f"{moves.moved:,} of {count_of(moves.documents, 'document')} change rank; the first different score is in row "
-        f"{row + 1:,}, query {query}: the model gives {own:.9g}, the exported file {given:.9g}"
+        f"{row + 1:,}, query {query}: the model gives {model_score:.9g}, the exported file {target_score:.9g}"
     )
 
 
 def _wrong(
-    target: TargetSpec, served: ServedModel, rows: npt.NDArray[Any], own: Float64Array, given: npt.NDArray[Any]
+    target: TargetSpec,
+    served: ServedModel,
+    rows: npt.NDArray[Any],
+    model_scores: Float64Array,
+    target_scores: npt.NDArray[Any],
 ) -> tuple[npt.NDArray[np.bool_], float]:
     """Return the rows with differences not due to the target's arithmetic, bool[n], and the largest rounding."""
     if served.engine in target.exact:
-        return given != own, 0.0
+        return target_scores != model_scores, 0.0
     trees, types = served.trees, target.rules
     rules = replace(Rules.of(trees), leaves=types.leaves, sums=types.sums, gives=types.gives)
     # Rounding and summing in another type can cause this difference.
@@ -441,13 +451,13 @@ def _wrong(
     size = abs(trees.base) + float(largest.sum())
     most = (largest.size + 3) * size * float(np.finfo(np.float32 if single else np.float64).eps)
     with np.errstate(all="ignore"):
-        wanted = scores(trees, rows, rules).astype(np.float64)
+        by_rules = scores(trees, rows, rules).astype(np.float64)
         # The order of summation can cause a unit; float32 scores are exact.
-        unit = 0.0 if types.gives is np.float32 else np.spacing(np.abs(wanted))
-        differs = ~(np.abs(given.astype(types.gives) - wanted) <= unit)
+        unit = 0.0 if types.gives is np.float32 else np.spacing(np.abs(by_rules))
+        differs = ~(np.abs(target_scores.astype(types.gives) - by_rules) <= unit)
         # `wanted` comes from our reading of the model; the engine's own scores check that reading.
-        wrong = differs | ~(np.abs(wanted - own) <= most)
-    return wrong, 2.0 * float(np.where(wrong, 0.0, np.abs(wanted - own)).max())
+        wrong = differs | ~(np.abs(by_rules - model_scores) <= most)
+    return wrong, 2.0 * float(np.where(wrong, 0.0, np.abs(by_rules - model_scores)).max())
 
 
 def _moves(model: RankingModel, score: Score, data: RankingDataset, rounding: float) -> Verification:
@@ -455,5 +465,5 @@ def _moves(model: RankingModel, score: Score, data: RankingDataset, rounding: fl
     rows = DenseRows(data, np.arange(data.n_features), model.absent_is_missing)
     ends = [*range(0, data.n_documents, _CHUNK), data.n_documents]
     parts = [np.asarray(score(rows[slice(a, b)]), np.float64) for a, b in pairwise(ends)]
-    own, given = data.in_row_order(model.predict(data)), np.concatenate([np.zeros(0), *parts])
-    return _compared(own, given, data, np.zeros(own.size), rounding)
+    model_scores, target_scores = data.in_row_order(model.predict(data)), np.concatenate([np.zeros(0), *parts])
+    return _compared(model_scores, target_scores, data, np.zeros(model_scores.size), rounding)

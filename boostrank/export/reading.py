@@ -103,13 +103,13 @@ def walk(
         for root in roots:
             waiting = [(root, np.arange(len(rows)))]
             while waiting:
-                node, some = waiting.pop()
-                found = parse(node)
-                if not isinstance(found, Split):
-                    total[some] += rules.sums(rules.leaves(found))
+                node, rows_at_node = waiting.pop()
+                split = parse(node)
+                if not isinstance(split, Split):
+                    total[rows_at_node] += rules.sums(rules.leaves(split))
                     continue
-                left = found.goes_left(rows[some, found.feature], rules)
-                sides = (found.left, some[left]), (found.right, some[~left])
+                left = split.goes_left(rows[rows_at_node, split.feature], rules)
+                sides = (split.left, rows_at_node[left]), (split.right, rows_at_node[~left])
                 waiting += [(child, part) for child, part in sides if part.size]
         return total.astype(rules.gives)
 

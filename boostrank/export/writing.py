@@ -104,23 +104,19 @@ def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = 
 
 
 def _served(
-    model: RankingModel, target: TargetSpec, given: Declared | None, name: str, lacking: Container[str]
+    model: RankingModel, target: TargetSpec, features: Declared | None, name: str, lacking: Container[str]
 ) -> ServedModel:
     """Prepare a model. Features that are not `lacking` keep missing values, as these do not occur."""
     within = "" if model.within_query is None else model.within_query.words()
     _check(target.objections(within=within))
     columns = model.feature_names
-    given = columns if given is None else given
-    if fault := name_fault(given, columns):
+    features = columns if features is None else features
+    if fault := name_fault(features, columns):
         raise ParameterError(f"--feature-names: {fault}")
-    names = tuple(map(name_of, given))
+    names = tuple(map(name_of, features))
     names = columns if set(names) == set(columns) else names  # the model's, in the order of a feature store
-    for what, option, one in [*(("feature", "--feature-names", one) for one in names), ("model", "--name", name)]:
-        if not one or _UNFIT.search(one):
-            raise ParameterError(
-                f"{one[:80]!r} is not a valid {what} name: it is empty or has control characters; pass another name "
-                f"with {option}"
-            )
+    _check_names(names, "feature", "--feature-names")
+    _check_names([name], "model", "--name")
     body = model.to_bytes()
     format = format_of(body)
     try:
@@ -139,7 +135,7 @@ def _served(
     if target.rules.sums is np.float32 and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
     # Values of documents without a feature: the declared ones, or the fill values if the program has no missing ones.
-    declared = {name_of(feature): feature for feature in given if not isinstance(feature, str)}
+    declared = {name_of(feature): feature for feature in features if not isinstance(feature, str)}
     fill = {} if target.rules.missing is None else model.info.fill or {}
     defaults = [fill.get(column, math.nan) for column in columns]
     whole = []
@@ -168,9 +164,18 @@ def _lacking(model: RankingModel, data: RankingDataset | None) -> Container[str]
     return lacking
 
 
+def _check_names(names: Iterable[str], what: str, option: str) -> None:
+    for name in names:
+        if not name or _UNFIT.search(name):
+            raise ParameterError(
+                f"{name[:80]!r} is not a valid {what} name: it is empty or has control characters; pass another name "
+                f"with {option}"
+            )
+
+
 def _check(objections: Iterable[Objection]) -> None:
-    for one in objections:
-        raise ExportError(f"{one.words}; {one.fix}")
+    for objection in objections:
+        raise ExportError(f"{objection.words}; {objection.fix}")
 
 
 def _name_of(path: str | os.PathLike[str]) -> str:

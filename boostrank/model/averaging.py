@@ -39,7 +39,7 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
     """
     if not models:
         raise ParameterError("there are no models to average")
-    if odd := [one for one in models if not isinstance(one, RankingModel)]:
+    if odd := [model for model in models if not isinstance(model, RankingModel)]:
         raise ParameterError(f"average() needs RankingModels, but got {type(odd[0]).__name__}")
     if weights is not None and not (len(weights) == len(models) and all(0.0 < w < math.inf for w in weights)):
         raise ParameterError(f"weights must have a finite number above 0 for each of {len(models)} models")

@@ -54,7 +54,7 @@ def reliability(
     count, drawn = int(group.max()) + 1, min(len(queries), _MOST_RESAMPLED)
     cell, weights = owner % drawn * count + group, queries.each_weight[owner]
     each = (np.bincount(cell, weights * of, drawn * count) for of in (np.ones(grades.size), predictions, grades))
-    columns = np.hstack([one.reshape(drawn, count) for one in each], dtype=np.float64)
+    columns = np.hstack([sums.reshape(drawn, count) for sums in each], dtype=np.float64)
     sums = np.vstack([columns.sum(axis=0), resampled_sums(columns, resamples=RESAMPLES, seed=seed)])
     weight, predicted, observed = np.split(sums, 3, axis=1)
     means = np.divide(observed, weight, out=np.tile(observed[0] / weight[0], (len(sums), 1)), where=weight > 0.0)
@@ -96,7 +96,7 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
     # Predict each fold of queries by the map and the mean grade of the other folds.
     fold = (np.random.default_rng(0).permutation(count) % min(_FOLDS, count))[owner]
     held_out, constant = np.empty(scores.size), np.empty(scores.size)
-    for inside in (fold == one for one in np.unique(fold)):
+    for inside in (fold == number for number in np.unique(fold)):
         x, y, w = scores[~inside], grades[~inside], weights[~inside]
         held_out[inside], constant[inside] = calibrated_scores(_fit(x, y, w), scores[inside]), np.average(y, weights=w)
     explained = 1.0 - float(weights @ (grades - held_out) ** 2 / (weights @ (grades - constant) ** 2))
@@ -104,8 +104,9 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
         raise DataError(f"{_NO_RELATION}on queries left out of the fit, the mean grade predicts as well")
     # Compute the share of the variance of grades between queries, corrected for their number.
     mean = np.bincount(owner, weights * grades, count) / np.maximum(np.bincount(owner, weights, count), 1e-300)
-    within, whole = (weights @ (grades - of) ** 2 for of in (mean[owner], np.average(grades, weights=weights)))
-    by_query = max(0.0, 1.0 - float(within / whole) * (grades.size - 1) / max(1, grades.size - count))
+    within = weights @ (grades - mean[owner]) ** 2
+    overall = weights @ (grades - np.average(grades, weights=weights)) ** 2
+    by_query = max(0.0, 1.0 - float(within / overall) * (grades.size - 1) / max(1, grades.size - count))
     if count < _FEW_QUERIES:
         warn_user(f"{count} queries are few, so the map may be wrong: pass {_FEW_QUERIES} or more", DataWarning)
     if by_query > explained:
@@ -127,7 +128,8 @@ def _fit(scores: Float64Array, grades: Float64Array, weights: Float64Array) -> C
     from scipy.optimize import isotonic_regression
 
     group = _groups(scores, min(_MOST_GROUPS, math.isqrt(scores.size)))
-    weight, x, y = (np.bincount(group, weights * of) for of in (np.ones(scores.size), scores, grades))
+    weight = np.bincount(group, weights)
+    x, y = np.bincount(group, weights * scores), np.bincount(group, weights * grades)
     means, block = np.unique(isotonic_regression(y / weight, weights=weight).x, return_inverse=True)
     if means.size < 2:
         raise DataError(f"{_NO_RELATION}grades do not rise with the score")

@@ -46,8 +46,8 @@ def first_break(trees: Trees, direction: Int64Array) -> int | None:
             return feature
     if not np.any(direction[forest.feature]):
         return None
-    found = (_break_below(forest, root, direction) for root in forest.roots.tolist())
-    return next((one for one in found if one is not None), None)
+    breaks = (_break_below(forest, root, direction) for root in forest.roots.tolist())
+    return next((node for node in breaks if node is not None), None)
 
 
 def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[int]:
@@ -61,13 +61,13 @@ def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[i
         if child < 0:
             seen.add(above)
             continue
-        here = above | {int(forest.feature[child])}
-        paths += [(int(forest.left[child]), here), (int(forest.right[child]), here)]
+        features = above | {int(forest.feature[child])}
+        paths += [(int(forest.left[child]), features), (int(forest.right[child]), features)]
     return next((path for path in sorted(seen, key=sorted) if not any(path <= group for group in groups)), frozenset())
 
 
 def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None:
-    found: list[int] = []
+    nodes: list[int] = []
 
     def leaves(child: int, box: _Box) -> list[tuple[_Box, float]]:
         if child < 0:
@@ -76,12 +76,12 @@ def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None
         left, right = leaves(int(forest.left[child]), halves[0]), leaves(int(forest.right[child]), halves[1])
         feature = int(forest.feature[child])
         sign = int(direction[feature])
-        if sign and not found and (forest.categorical[child] or _crosses(left, right, sign, feature)):
-            found.append(feature)
+        if sign and not nodes and (forest.categorical[child] or _crosses(left, right, sign, feature)):
+            nodes.append(feature)
         return left + right
 
     leaves(root, {})
-    return found[0] if found else None
+    return nodes[0] if nodes else None
 
 
 def _crosses(left: Sequence[tuple[_Box, float]], right: Sequence[tuple[_Box, float]], sign: int, feature: int) -> bool:
@@ -105,10 +105,10 @@ def _halves(forest: Forest, node: int, box: _Box) -> tuple[_Box, _Box]:
     )
 
 
-def _meet(one: _Box, other: _Box, feature: int) -> bool:
+def _meet(near: _Box, far: _Box, feature: int) -> bool:
     """Return True if the boxes can contain two documents that differ only in the value of this feature."""
-    for name in one.keys() & other.keys():
-        (a, b, missing), (c, d, absent) = one[name], other[name]
+    for name in near.keys() & far.keys():
+        (a, b, missing), (c, d, absent) = near[name], far[name]
         if name != feature and not (max(a, c) < min(b, d) or (missing and absent)):
             return False
-    return all(box[feature][0] < box[feature][1] for box in (one, other))
+    return all(box[feature][0] < box[feature][1] for box in (near, far))

@@ -144,10 +144,10 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
     refuse(wrong, f"{beside}: its checksum does not match: it was changed or damaged; {mend}")
     del content["file"]
     # If a save was interrupted, the model is still the old one.
-    found = content_sha256(body)
-    if found == seal.body_sha256:
+    digest = content_sha256(body)
+    if digest == seal.body_sha256:
         return dict(content)
-    if seal.previous is not None and found == seal.previous.body_sha256:
+    if seal.previous is not None and digest == seal.previous.body_sha256:
         return seal.previous.said
     words = f"its {len(body)} bytes do not match the checksum in its sidecar (for {seal.body_bytes} bytes)"
     model = beside.parent / beside.name.removesuffix(_SUFFIX)
@@ -163,10 +163,10 @@ def read_file(path: Path, limit: int | None = None) -> bytes:
             if limit is not None and status.st_size > limit:
                 raise ModelError(f"{path}: {status.st_size} bytes, more than the {limit} that are read")
             # Read in pieces, because a single read of `limit` bytes would allocate all of them.
-            pieces, rest = [], limit
-            while piece := file.read(_PIECE_BYTES if rest is None else min(_PIECE_BYTES, rest)):
+            pieces, remaining = [], limit
+            while piece := file.read(_PIECE_BYTES if remaining is None else min(_PIECE_BYTES, remaining)):
                 pieces.append(piece)
-                rest = None if rest is None else rest - len(piece)
+                remaining = None if remaining is None else remaining - len(piece)
             return b"".join(pieces)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None

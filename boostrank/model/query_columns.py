@@ -61,8 +61,8 @@ class WithinQuery:
     @classmethod
     def given(cls, value: WithinQuery | str | Sequence[str] | None, of: Any = None) -> WithinQuery | None:
         """Convert the options `within_query` and `of`."""
-        found = value if value is None or isinstance(value, WithinQuery) else cls(value)
-        return found if found is None or of is None else replace(found, of=of)
+        within = value if value is None or isinstance(value, WithinQuery) else cls(value)
+        return within if within is None or of is None else replace(within, of=of)
 
     def columns(self, names: Sequence[str], base: int | None, unused: Collection[int] = ()) -> WithinColumns | None:
         """Resolve the features and kinds (None without kinds), or raise ParameterError if features cannot be used.
@@ -76,34 +76,35 @@ class WithinQuery:
         if self.of is None:
             chosen = [i for i in range(len(names)) if i not in unused]
         else:
-            chosen = [_column(one, names, base or 0) for one in self.of]
+            chosen = [_column(word, names, base or 0) for word in self.of]
         if len(set(chosen)) < len(chosen):
             raise ParameterError("within_query: a feature is named twice")
         if lost := [names[i] for i in chosen if i in unused]:
             raise ParameterError(f"within_query: these parameters do not let trees use {lost[0]!r} as a number")
         if not chosen:
             raise ParameterError("within_query: the data has no suitable feature")
-        found = WithinColumns(tuple(names), tuple(self.kinds), tuple(chosen))
-        if WithinColumns.from_names(engine_names(found.names)) != replace(found, features=engine_names(names)):
+        columns = WithinColumns(tuple(names), tuple(self.kinds), tuple(chosen))
+        if WithinColumns.from_names(engine_names(columns.names)) != replace(columns, features=engine_names(names)):
             wrong = next((name for name in names if _ADDED.fullmatch(name)), names[0])
             raise ParameterError(f"feature {wrong!r} has the name of a column of within_query: rename it")
-        return found
+        return columns
 
 
 def _words(value: Any) -> tuple[Any, ...]:
     words = value.split(",") if isinstance(value, str) else [value] if isinstance(value, int) else list(value)
-    return tuple(word for one in words if (word := one.strip() if isinstance(one, str) else one) != "")
+    stripped = (word.strip() if isinstance(word, str) else word for word in words)
+    return tuple(word for word in stripped if word != "")
 
 
-def _column(one: str | int, names: Sequence[str], base: int) -> int:
-    if one in names:
-        return list(names).index(str(one))
-    if isinstance(one, int | np.integer) or str(one).isdecimal():
-        if not 0 <= int(one) - base < len(names):
-            raise ParameterError(f"within_query: {one} is not a feature, use {base} to {base + len(names) - 1}")
-        return int(one) - base
-    hint = did_you_mean(str(one), names, list_all=False)
-    raise ParameterError(f"within_query: the data has no feature {one!r}.{hint}")
+def _column(word: str | int, names: Sequence[str], base: int) -> int:
+    if word in names:
+        return list(names).index(str(word))
+    if isinstance(word, int | np.integer) or str(word).isdecimal():
+        if not 0 <= int(word) - base < len(names):
+            raise ParameterError(f"within_query: {word} is not a feature, use {base} to {base + len(names) - 1}")
+        return int(word) - base
+    hint = did_you_mean(str(word), names, list_all=False)
+    raise ParameterError(f"within_query: the data has no feature {word!r}.{hint}")
 
 
 @dataclass(frozen=True)
@@ -144,11 +145,11 @@ class WithinColumns:
     def from_names(cls, names: Sequence[str]) -> WithinColumns | None:
         """Find the columns in the feature names of a booster, or return None if there are none."""
         # Find the shortest prefix of features whose names explain all columns after it.
-        found = [_ADDED.fullmatch(name) for name in names]
-        first = max((i + 1 for i, match in enumerate(found) if match is None), default=0)
+        matches = [_ADDED.fullmatch(name) for name in names]
+        first = max((i + 1 for i, match in enumerate(matches) if match is None), default=0)
         for d in range(max(first, 1), len(names)):
             places = {name: i for i, name in enumerate(engine_names(names[:d]))}
-            pairs = [(match[1], match[2]) for match in found[d:] if match]
+            pairs = [(match[1], match[2]) for match in matches[d:] if match]
             kinds = tuple(dict.fromkeys(kind for kind, _ in pairs))
             of = [name for kind, name in pairs if kind == kinds[0]]
             if pairs == [(kind, name) for kind in kinds for name in of] and all(name in places for name in of):
@@ -173,15 +174,15 @@ class WithinColumns:
             return self.rows(data.features, data.queries, threads)
         every, rows = data.candidates.data, data.candidates.rows
         if data.on_disk:
-            found = RowsWithin(every.features, every.queries, self, threads).take(rows)
-            found.watch = data.features.watch
-            return found
+            sampled = RowsWithin(every.features, every.queries, self, threads).take(rows)
+            sampled.watch = data.features.watch
+            return sampled
         every = every.with_features(data.feature_names, whose="these documents", categories=data.categories)
         owners = np.searchsorted(every.queries.ptr, rows, side="right") - 1
         chosen, number = np.unique(owners, return_inverse=True)
         index, taken = every.queries.take(chosen)
-        some = every.features if taken.size == every.n_documents else every.features[taken]
-        return self.rows(some, index, threads)[index.ptr[number] + rows - every.queries.ptr[owners]]
+        features = every.features if taken.size == every.n_documents else every.features[taken]
+        return self.rows(features, index, threads)[index.ptr[number] + rows - every.queries.ptr[owners]]
 
     def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
         """Append the m columns to float32[N, d], dense, CSR or on disk, or raise DataError if memory is too small."""
@@ -238,10 +239,10 @@ class RowsWithin(Rows):
         index, whole = self._queries.take(chosen)
         stretch = whole.size and whole[-1] - whole[0] + 1 == whole.size
         features = self._stored[int(whole[0]) : int(whole[-1]) + 1] if stretch else self._stored[whole]
-        found = self._columns.rows(features, index, self._threads)
+        computed = self._columns.rows(features, index, self._threads)
         if stretch and isinstance(rows, slice) and numbers.size == whole.size:
-            return found
-        return found[index.ptr[np.searchsorted(chosen, owners)] + numbers - ptr[owners]]
+            return computed
+        return computed[index.ptr[np.searchsorted(chosen, owners)] + numbers - ptr[owners]]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
         """Yield (first row, rows) in order, with a few megabytes of whole queries at a time."""

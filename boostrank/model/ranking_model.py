@@ -64,7 +64,7 @@ class TrainingSummary:
 def check_finite(scores: Float64Array, first: int = 0) -> None:
     """Raise ModelError with the row if scores (or contributions) are NaN, infinite or beyond `LARGEST_SCORE`."""
     if not in_range(scores):
-        row = next(row for row, own in enumerate(scores) if not in_range(np.atleast_1d(own)))
+        row = next(row for row, row_scores in enumerate(scores) if not in_range(np.atleast_1d(row_scores)))
         raise ModelError(
             f"the score of row {first + row} (from 0) is not a finite number, or beyond {LARGEST_SCORE:g}: leaves or "
             "weights of the model are too large, or features are infinite"
@@ -266,8 +266,8 @@ class RankingModel:
             start, each = tree_counts(self)
             leaves = self._each_row(LEAVES, data, last, threads, start + each * (last or count)).astype(np.int32)
             return leaves[:, start + each * first if first else 0 :]  # type: ignore[return-value]
-        found = self._rows_worth(data, last, threads, pred_contrib)
-        return found - self._rows_worth(data, first, threads, pred_contrib) if first else found
+        output = self._rows_worth(data, last, threads, pred_contrib)
+        return output - self._rows_worth(data, first, threads, pred_contrib) if first else output
 
     def contributions(self, data: Any, **options: Any) -> Float64Array:
         """Compute the contribution of each feature to each score, using TreeSHAP for trees.
@@ -288,29 +288,29 @@ class RankingModel:
             return self._each_row(SCORES, data, rounds, threads)
         return self._of_features(self._each_row(CONTRIBUTIONS, data, rounds, threads, len(self.column_names) + 1))
 
-    def _of_features(self, found: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def _of_features(self, contributions: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Add the values for columns within queries, on the last axis, to those for their source features."""
         if self.within_query is None:
-            return found
+            return contributions
         sources = self.within_query.sources
-        merged = np.delete(found, np.s_[self.n_features : self.n_features + len(sources)], axis=-1)
+        merged = np.delete(contributions, np.s_[self.n_features : self.n_features + len(sources)], axis=-1)
         for i, source in enumerate(sources):
-            merged[..., source] += found[..., self.n_features + i]
+            merged[..., source] += contributions[..., self.n_features + i]
         return merged
 
     def over_columns(self, data: RankingDataset) -> tuple[RankingModel, RankingDataset]:
         """Return an equivalent model whose features are the `column_names`, and the data with these columns."""
         if self.within_query is None:
             return self, self.check_features(data)
-        own = {**(self.info.data or {}), "feature_names": self.column_names}
-        plain = self.altered(info=self.info | {"within_query": {"kinds": []}, "data": own})
+        about_data = {**(self.info.data or {}), "feature_names": self.column_names}
+        plain = self.altered(info=self.info | {"within_query": {"kinds": []}, "data": about_data})
         data = self.check_features(data)
         return plain, replace(self.within_query, features=self.feature_names).dataset(data, resolve_threads(None))
 
     def altered(self, **changes: Any) -> RankingModel:
         """Return a copy with other constructor arguments."""
-        own = {name: getattr(self, name) for name in ("info", "evals_result", "summary")}
-        return RankingModel(**{"booster": self._booster, "best_rounds": self._best_rounds, **own, **changes})
+        state = {name: getattr(self, name) for name in ("info", "evals_result", "summary")}
+        return RankingModel(**{"booster": self._booster, "best_rounds": self._best_rounds, **state, **changes})
 
     def _each_row(self, what: str, data: Any, rounds: int, threads: int | None, *columns: int) -> Float64Array:
         if self.within_query is not None:
@@ -322,14 +322,14 @@ class RankingModel:
             threads = 1
         wanted = Wanted(what, rounds, resolve_threads(threads), self.absent_is_missing)
         try:
-            found: Float64Array = self._booster.predict(features, wanted)
+            output: Float64Array = self._booster.predict(features, wanted)
         except Exception as error:  # each engine raises its own kind
             if what != CONTRIBUTIONS:
                 raise
             reason = str(error).partition("\n")[0]
             raise ModelError(f"{self.backend} cannot compute contributions: {reason}") from error
-        check_finite(found)
-        return data.in_input_order(found) if isinstance(data, RankingDataset) else found
+        check_finite(output)
+        return data.in_input_order(output) if isinstance(data, RankingDataset) else output
 
     def _with_queries(self, data: Any, qid: npt.ArrayLike | None, group: npt.ArrayLike | None) -> Any:
         """Add the queries to the data if scores depend on them."""
@@ -362,11 +362,11 @@ class RankingModel:
         Raises:
             DataError: if the features are different, or are numbered from a different base.
         """
-        base, own = data.provenance.index_base, self.info.index_base
-        if None not in (base, own) and base != own:
+        base, model_base = data.provenance.index_base, self.info.index_base
+        if None not in (base, model_base) and base != model_base:
             raise DataError(
-                f"the files of the model number features from {own}, but this file numbers them from {base}: read it "
-                "like the training file (like=, or --zero-based)"
+                f"the files of the model number features from {model_base}, but this file numbers them from "
+                f"{base}: read it like the training file (like=, or --zero-based)"
             )
         return data.with_features(self.feature_names, whose="the model", categories=self.categories)
 
@@ -516,17 +516,17 @@ def calibrated_scores(record: CalibrationRecord | None, scores: Float64Array) ->
     """Map scores by the best rounds to expected grades in the same order, or raise ModelError if there is no map."""
     if record is None:
         raise ModelError("the model is not calibrated: use boostrank.calibrate(model, data) with unseen queries")
-    distinct, place = np.unique(scores, return_inverse=True)
+    distinct, rank_of_score = np.unique(scores, return_inverse=True)
     x, y, (lowest, highest) = record["scores"], record["values"], record["ends"]
-    found = np.interp(distinct, x, y)
+    grades = np.interp(distinct, x, y)
     # Beyond the known scores, approach the extreme grades, half of the way at ten times their range.
     for beyond, room in ((distinct - x[-1], highest - y[-1]), (x[0] - distinct, lowest - y[0])):
         far = np.maximum(beyond, 0.0) / (x[-1] - x[0])
-        found += room * far / (10.0 + far)
+        grades += room * far / (10.0 + far)
     # Keep the order of scores that differ only in their last digits and may round to the same value.
-    while (tied := np.flatnonzero(np.diff(found) <= 0.0)).size:
-        found[tied + 1] = np.nextafter(found[tied], np.inf)
-    return found[place]
+    while (tied := np.flatnonzero(np.diff(grades) <= 0.0)).size:
+        grades[tied + 1] = np.nextafter(grades[tied], np.inf)
+    return grades[rank_of_score]
 
 
 def tree_counts(model: RankingModel) -> tuple[int, int]:

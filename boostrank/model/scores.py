@@ -128,8 +128,8 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
                 file.write(piece if isinstance(piece, bytes) else score_text(piece))
                 continue
             qids, names = (None if one is None else one.tolist() for one in piece[1:])
-            given = dict(zip(_COLUMNS, (qids, names, piece.values.tolist()), strict=True))
-            columns = {name: values for name, values in given.items() if values is not None}
+            by_name = dict(zip(_COLUMNS, (qids, names, piece.values.tolist()), strict=True))
+            columns = {name: values for name, values in by_name.items() if values is not None}
             if ending == ".parquet":
                 if qids is not None:
                     columns["qid"] = list(map(str, qids))
@@ -173,7 +173,8 @@ def holds_ranker(path: str) -> bool:
     first, _, more = head.partition(b"\n")
     word = first.strip().decode("latin-1")
     plain = NUMERIC.fullmatch(word) is not None and (bool(more) or len(head) < _HEAD)
-    return not head or plain or any(one.recognises(head) for one in formats()) or bool(columns_of(path))
+    is_model = any(model_format.recognises(head) for model_format in formats())
+    return not head or plain or is_model or bool(columns_of(path))
 
 
 def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threads: int | None) -> Any:
@@ -256,14 +257,14 @@ def read_logged(
     return _with_precision(*_matched(rows, words, data))
 
 
-def as_scores(given: Any, data: RankingDataset, what: str) -> Float64Array:
+def as_scores(scores: Any, data: RankingDataset, what: str) -> Float64Array:
     """Return scores, float64[N], in input order, from an array, or from a frame that names queries and documents."""
     from boostrank.data.frames import as_frame, names_of
 
-    frame = as_frame(given) if hasattr(type(given), "columns") else None
+    frame = as_frame(scores) if hasattr(type(scores), "columns") else None
     if frame is None or len(_roles_in(names_of(frame))) < len(_COLUMNS):
-        return as_numbers(given, what)
-    rows = read_rows(given, run=True)
+        return as_numbers(scores, what)
+    rows = read_rows(scores, run=True)
     rows.file = what
     return _matched(rows, list(map(repr, rows.values.tolist())), data)[0]
 

@@ -88,12 +88,14 @@ def evaluate_run(
         except ParameterError as error:
             name = str(name)
             values = _by_ir_measures(name, run, qrels, error)
-            low, high = (float(end[0]) for end in bootstrap_intervals(values[:, None], np.ones(values.size)))
-            results[name] = MetricResult(name, float(values.mean()), low, high, values.size, 0, 0, values)
+            low, high = bootstrap_intervals(values[:, None], np.ones(values.size))
+            interval = float(low[0]), float(high[0])
+            results[name] = MetricResult(name, float(values.mean()), *interval, values.size, 0, 0, values)
     labels = [max(qrels[qid].get(name, 0.0), 0.0) for qid in asked for name in run[qid]]
     judged = np.array([max(grade, 0.0) for qid in asked for grade in qrels[qid].values()])
     ids = np.array(asked, object)
-    queries, pool = (QueryIndex(np.cumsum([0, *(len(one[qid]) for qid in asked)]), ids) for one in (run, qrels))
+    queries = QueryIndex(np.cumsum([0, *(len(run[qid]) for qid in asked)]), ids)
+    pool = QueryIndex(np.cumsum([0, *(len(qrels[qid]) for qid in asked)]), ids)
     names = [name for of_query in run.values() for name in of_query]
     bound = BoundMetrics(ours, labels, queries, rules, threads, docnos=names, judged=(judged, pool))
     results = bound.results([score for of_query in run.values() for score in of_query.values()]) | results
@@ -110,7 +112,7 @@ def _by_ir_measures(name: str, run: Values, qrels: Values, error: ParameterError
     except ImportError:
         words = f"{error} ir-measures has others, such as judged@10, bpref and rbp: pip install 'boostrank[trec]'"
         raise MissingDependency(words) from None
-    known = {one.lower(): one for one in library.measures.registry}
+    spellings = {measure_class.lower(): measure_class for measure_class in library.measures.registry}
     # Replace scores by ranks, so that there are no ties.
     ranked = {}
     for qid, scores in run.items():
@@ -118,11 +120,11 @@ def _by_ir_measures(name: str, run: Values, qrels: Values, error: ParameterError
         ranked[qid] = {name: float(rank) for rank, name in enumerate(order)}
     grades = {qid: {name: int(grade) for name, grade in of_query.items()} for qid, of_query in qrels.items()}
     try:
-        spelling = re.sub(r"^\w+", lambda word: known.get(word[0].lower(), word[0]), name.strip())
+        spelling = re.sub(r"^\w+", lambda word: spellings.get(word[0].lower(), word[0]), name.strip())
         measure = library.parse_measure(spelling)
-        found = {one.query_id: one.value for one in library.iter_calc([measure], grades, ranked)}
+        values = {result.query_id: result.value for result in library.iter_calc([measure], grades, ranked)}
     except (NameError, SyntaxError):
         raise error from None
     except ValueError as wrong:  # a measure that lacks a parameter or a package
         raise ParameterError(f"{name}: {' '.join(str(wrong).split())}") from None
-    return np.array([found.get(qid, 0.0) for qid in run], np.float64)
+    return np.array([values.get(qid, 0.0) for qid in run], np.float64)

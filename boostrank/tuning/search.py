@@ -113,7 +113,7 @@ Progress = Callable[[Trial, int, "Trial | None"], None]
 """Called after each trial with the trial, the requested number of trials, and the best trial so far."""
 
 
-@takes_options(one for name, one in KEYWORDS.items() if name in declared(SingleOptions))
+@takes_options(option for name, option in KEYWORDS.items() if name in declared(SingleOptions))
 @takes(
     params=Mapping | None,
     train_set=RankingDataset,
@@ -216,8 +216,8 @@ def _finished(study: Any) -> list[Any]:
 
 def _leader_of(study: Any) -> Any:
     """Return the best trial that is better than the start, or None if there is none."""
-    found = [t for t in study.get_trials(deepcopy=False) if t.value is not None and "per_query" in t.user_attrs]
-    return max(found, key=lambda t: (t.value, -t.number), default=None)
+    trials = [t for t in study.get_trials(deepcopy=False) if t.value is not None and "per_query" in t.user_attrs]
+    return max(trials, key=lambda t: (t.value, -t.number), default=None)
 
 
 class _Search:
@@ -239,17 +239,17 @@ class _Search:
         self.objective = pop_param(fixed, OBJECTIVE_NAMES, default_objective(options.backend))
         for name in [name for name in OBJECTIVE_NAMES if name in space]:
             space["objective"] = space.pop(name)
-        for name, one in space.items():
-            if not isinstance(one, Dimension):
-                raise ParameterError(f"space: {name}={one!r}: expected a Span or a Choice")
+        for name, dimension in space.items():
+            if not isinstance(dimension, Dimension):
+                raise ParameterError(f"space: {name}={dimension!r}: expected a Span or a Choice")
             if name in fixed:
                 raise ParameterError(f"{name!r} is both given and searched")
         first = space["objective"].values[0] if "objective" in space else self.objective  # type: ignore[union-attr]
-        own = {"objective": first, "early_stopping_round": self.patience}
+        params = {"objective": first, "early_stopping_round": self.patience}
         # Resolve the plan with the given validation set only; folds replace it in each trial.
-        plan = resolve(replace(options, params=fixed | own), train_set, valid)
+        plan = resolve(replace(options, params=fixed | params), train_set, valid)
         self.plan, self.seed = plan, plan.seed
-        self.fixed = {name: value for name, value in plan.params.items() if name not in (*own, *SEED_NAMES)}
+        self.fixed = {name: value for name, value in plan.params.items() if name not in (*params, *SEED_NAMES)}
         self._space = space
         if plan.metric is None or plan.watched is None:
             raise ParameterError("a search needs a metric: metric='ndcg'")
@@ -258,11 +258,12 @@ class _Search:
         self.metric = plan.metric
         self._deal = None if valid else Deal(plan, folds, shares=False)
         self.folds = 0 if valid else folds
-        held = [*plan.others] if self._deal is None else [self._deal.held_out(k) for k in range(folds)]
+        held_out = [*plan.others] if self._deal is None else [self._deal.held_out(k) for k in range(folds)]
         self._measured = [
-            BoundMetrics([plan.watched], one.labels, one.queries, plan.rules, plan.settings.threads) for one in held
+            BoundMetrics([plan.watched], fold.labels, fold.queries, plan.rules, plan.settings.threads)
+            for fold in held_out
         ]
-        self._weights = np.concatenate([one.queries.each_weight for one in held])
+        self._weights = np.concatenate([fold.queries.each_weight for fold in held_out])
         self._start, self._started_at, self._sd, self.start_rounds = np.zeros(0), math.nan, 0.0, 0
         self._failed = 0
 
@@ -303,12 +304,12 @@ class _Search:
 
     def run(self, trial: Any, study: Any) -> tuple[str, float | None]:
         """Run a trial, and return the name of its state and its value."""
-        found = self._suggest(trial)
-        trial.set_user_attr("params", found)
+        suggested = self._suggest(trial)
+        trial.set_user_attr("params", suggested)
         leader = _leader_of(study)
         against = self._start if leader is None else np.array(leader.user_attrs["per_query"], np.float64)
         try:
-            per_query, rounds = self._evaluate(found, self.seed, against)
+            per_query, rounds = self._evaluate(suggested, self.seed, against)
         except Exception as error:  # incompatible values raise different exceptions in each engine
             self._failed += 1
             if self._failed >= _MOST_FAILURES or isinstance(error, MemoryError):
@@ -325,29 +326,29 @@ class _Search:
         return "COMPLETE", value
 
     def _suggest(self, trial: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         objective = self.objective
         if "objective" in self._space:
-            objective = found["objective"] = self._space["objective"].suggest(trial, "objective")
+            objective = values["objective"] = self._space["objective"].suggest(trial, "objective")
         space = self._space_of(objective)
         for name, dimension in space.items():
             # Parameters of different objectives are different dimensions, even with the same name.
-            label = f"{objective}: {name}" if "objective" in found and name not in TREES else name
-            found[name] = dimension.suggest(trial, label)
-        return found
+            label = f"{objective}: {name}" if "objective" in values and name not in TREES else name
+            values[name] = dimension.suggest(trial, label)
+        return values
 
     def _space_of(self, objective: Any) -> dict[str, Dimension]:
         given = {name: value for name, value in self._space.items() if name != "objective"}
-        own: Sequence[Param] = ()
+        searched: Sequence[Param] = ()
         scheduled: Container[str] = ()
         if isinstance(objective, ObjectiveSpec):
-            own, scheduled = objective.params, objective.default_schedules
+            searched, scheduled = objective.params, objective.default_schedules
         elif isinstance(objective, str) and ":" not in objective:
-            own = [param for param in accepted_params(objective) if param not in OPTIONS]
+            searched = [param for param in accepted_params(objective) if param not in OPTIONS]
             scheduled = next((spec.default_schedules for spec in OBJECTIVES if spec.name == objective), ())
         # A constant in place of the objective's own schedule would change the objective.
-        own = [param for param in own if param.schedulable and param.name not in scheduled]
-        return full_space(own, self.fixed, given, self.plan.engine.grows_trees)
+        searched = [param for param in searched if param.schedulable and param.name not in scheduled]
+        return full_space(searched, self.fixed, given, self.plan.engine.grows_trees)
 
     def _evaluate(
         self, found: Mapping[str, Any], seed: int, against: Float64Array | None = None, *, lucky: int = 0
@@ -367,9 +368,9 @@ class _Search:
             data = data.shuffled(np.random.default_rng([seed, lucky])) if lucky else data
             yield Variant("trial", replace(of_fold, train_set=data, measured=True))
 
-        for one, metrics in zip(each(plan, self._deal, variants, watched=True), self._measured, strict=True):
-            values.append(metrics.per_query(one.scores)[self.metric])
-            rounds.append(one.model.best_iteration)
+        for fold_models, metrics in zip(each(plan, self._deal, variants, watched=True), self._measured, strict=True):
+            values.append(metrics.per_query(fold_models.scores)[self.metric])
+            rounds.append(fold_models.model.best_iteration)
             so_far = np.concatenate(values)
             if against is not None and so_far.size < self._weights.size and self._behind(so_far, against):
                 return so_far, 0

@@ -111,7 +111,7 @@ def declared_dimension(param: Param) -> Dimension | None:
 
 
 def full_space(
-    params: Sequence[Param], fixed: Mapping[str, Any], given: Mapping[str, Dimension], trees: bool = True
+    params: Sequence[Param], fixed: Mapping[str, Any], dimensions: Mapping[str, Dimension], trees: bool = True
 ) -> dict[str, Dimension]:
     """Combine the spaces for the objective and the trees with the given space, which takes precedence."""
     space: dict[str, Dimension] = {}
@@ -121,7 +121,7 @@ def full_space(
             space[param.name] = dimension
     if trees:
         space |= {name: dimension for name, dimension in TREES.items() if name not in fixed}
-    for name, dimension in given.items():
-        own = find_param(name, params)
-        space[own.name if own else name] = dimension
+    for name, dimension in dimensions.items():
+        declared = find_param(name, params)
+        space[declared.name if declared else name] = dimension
     return space

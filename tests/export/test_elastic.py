@@ -45,12 +45,6 @@ def test_without_extractors_each_feature_has_a_template_and_a_warning_says_so(tm
     assert all(one["query"] == {"match": {"FIELD": "{{query}}"}} for one in written.values())
 
 
-def test_versions_before_8_15_need_the_names_of_the_fields() -> None:
-    served = example("lightgbm-start-whole").served
-    assert json.loads(elastic.write(served, fields=True))["input"] == {"field_names": list(NAMES)}
-    assert "input" not in json.loads(elastic.write(served))
-
-
 @pytest.mark.parametrize("name", ["Toy", "-toy", "toy_", "a b", "x" * 65])
 def test_names_that_are_no_ids_are_refused(name: str) -> None:
     with pytest.raises(ExportError, match="--name"):

@@ -217,14 +217,14 @@ def _forest(model: LightGBMText, first: int) -> Forest:
     grown = model.trees[first:]
     leaves = np.array([tree.leaves for tree in grown], np.int64)
     skipped = model.leaf_value.size - int(leaves.sum())
-    feature, threshold, decision, left, right = (
-        model.nodes[name][skipped - first :]
-        for name in ("split_feature", "threshold", "decision_type", "left_child", "right_child")
-    )
+    nodes = {name: column[skipped - first :] for name, column in model.nodes.items()}
+    feature, threshold, decision = nodes["split_feature"], nodes["threshold"], nodes["decision_type"]
+    left, right = nodes["left_child"], nodes["right_child"]
     tree = np.repeat(np.arange(len(grown)), leaves - 1)
     # Convert numbers within a tree to numbers over all trees.
     first_node, first_leaf = np.cumsum(leaves - 1) - (leaves - 1), np.cumsum(leaves) - leaves
-    left, right = (np.where(c >= 0, c + first_node[tree], c - first_leaf[tree]) for c in (left, right))
+    left = np.where(left >= 0, left + first_node[tree], left - first_leaf[tree])
+    right = np.where(right >= 0, right + first_node[tree], right - first_leaf[tree])
     # Bits 2 and 3, missing values: 0: none, NaN is read as 0; 1: zero, and NaN as zero; 2: NaN.
     missing = decision >> 2 & 3
     categorical = (decision & 1) != 0  # the threshold is the number of a set; missing values go right

@@ -174,8 +174,9 @@ def read_leaves(data: bytes) -> Leaves | None:
         return None
     values = [tree.words(b"leaf_value") for tree in trees]
     counts = [tree.words(b"leaf_count") or [b"1"] * len(of) for tree, of in zip(trees, values, strict=True)]
-    value, count = (np.array([word for words in of for word in words], np.float64) for of in (values, counts))
-    return Leaves(np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees]), value, count)
+    tree = np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees])
+    value = np.array([word for words in values for word in words], np.float64)
+    return Leaves(tree, value, np.array([word for words in counts for word in words], np.float64))
 
 
 def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
@@ -191,7 +192,7 @@ def rewritten(data: bytes, leaves: Leaves | None = None) -> bytes:
 
 
 def _for_doubles(lines: re.Match[bytes]) -> bytes:
-    threshold, kind = (np.array(lines[name].split(), of) for name, of in (("thresholds", np.float64), ("kinds", int)))
+    threshold, kind = np.array(lines["thresholds"].split(), np.float64), np.array(lines["kinds"].split(), int)
     thresholds = np.where(kind & 1, threshold, of_doubles(threshold))
     words = (
         b"%d" % int(threshold_value) if kind & 1 else b"%.17g" % threshold_value
@@ -428,8 +429,12 @@ def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
 
 def _linear_features(tree: Tree, n_features: int) -> Int64Array:
     """Check the linear functions in a tree's leaves, and return their features."""
-    keys = (b"leaf_const", b"num_features", b"leaf_features", b"leaf_coeff")
-    constant, counts, features, coefficients = (_Column(key, [tree], [tree.words(key)]) for key in keys)
+
+    def column(key: bytes) -> _Column:
+        return _Column(key, [tree], [tree.words(key)])
+
+    constant, counts = column(b"leaf_const"), column(b"num_features")
+    features, coefficients = column(b"leaf_features"), column(b"leaf_coeff")
     constant.normal()
     coefficients.normal()
     columns = features.whole(0, n_features - 1)

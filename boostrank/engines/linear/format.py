@@ -114,13 +114,14 @@ class LinearFormat(ModelFormat):
         wrong = type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS
         refuse(wrong, f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
         refuse(content["scaling"] not in SCALINGS, f"'scaling' must be one of {', '.join(SCALINGS)}")
-        weights, means, scales = (
-            reals(content[key], f"{key!r}", len(names), largest=_LARGEST) for key in ("weights", "means", "scales")
-        )
+        numbers = {
+            key: reals(content[key], f"{key!r}", len(names), largest=_LARGEST) for key in ("weights", "means", "scales")
+        }
         intercept = reals([content["intercept"]], "'intercept'", 1, largest=_LARGEST)
-        refuse(scales.min() < 0.0, "'scales' has a negative number")
-        path = np.append(weights, intercept).reshape(1, -1)
-        return LinearModel(tuple(names), Scaling(content["scaling"], means, scales), rounds, path)
+        refuse(numbers["scales"].min() < 0.0, "'scales' has a negative number")
+        path = np.append(numbers["weights"], intercept).reshape(1, -1)
+        scaling = Scaling(content["scaling"], numbers["means"], numbers["scales"])
+        return LinearModel(tuple(names), scaling, rounds, path)
 
     def trees(self, model: LinearModel, n_features: int) -> Trees:
         """Return a forest without trees. Each nonzero weight counts as a split whose gain is its scaled magnitude."""

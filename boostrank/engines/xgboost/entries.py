@@ -74,11 +74,12 @@ class Entries:
         values = np.unique(self.bound)
         key = self.feature * (values.size + 2) + np.searchsorted(values, self.bound) + 1
         first = rows.indices.astype(np.int64) * (values.size + 2)
-        values_of_steps, zero = (
-            np.searchsorted(key, first + np.searchsorted(values, value, side="right"), side="right")
-            for value in (rows.data, np.float32(0.0))
-        )
-        return np.minimum(values_of_steps, zero), np.maximum(values_of_steps, zero)
+
+        def column_of(value: Any) -> Any:
+            return np.searchsorted(key, first + np.searchsorted(values, value, side="right"), side="right")
+
+        column, zero = column_of(rows.data), column_of(np.float32(0.0))
+        return np.minimum(column, zero), np.maximum(column, zero)
 
     def matrix(self, features: Any) -> Any:
         """Return the entries of some rows, float32 CSR."""

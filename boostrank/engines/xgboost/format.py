@@ -187,9 +187,9 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
     trees = model.forest["trees"][begin:]
     size = np.array([len(tree["left_children"]) for tree in trees], np.int64)
     first, tree = np.cumsum(size) - size, np.repeat(np.arange(size.size), size)
-    left, right = (_column(trees, key, np.int64) for key in ("left_children", "right_children"))
+    left, right = _column(trees, "left_children", np.int64), _column(trees, "right_children", np.int64)
     inner = left >= 0
-    left, right = (child[inner] + first[tree[inner]] for child in (left, right))
+    left, right = left[inner] + first[tree[inner]], right[inner] + first[tree[inner]]
     # Pruned nodes stay in the list as leaves without a parent.
     leaf = np.zeros(inner.size, dtype=bool)
     leaf[np.concatenate([first, left, right])] = True
@@ -293,7 +293,8 @@ def _sets_of(trees: list[Any], first: Int64Array) -> tuple[Int64Array, npt.NDArr
     having = [(tree, begin) for tree, begin in zip(trees, first, strict=True) if "split_type" in tree]
     nothing = np.zeros(0, np.int64)
     owners = np.concatenate([nothing, *(np.array(tree["categories_nodes"], np.int64) + at for tree, at in having)])
-    listed, sizes = (_column([tree for tree, _ in having], f"categories{of}", np.int64) for of in ("", "_sizes"))
+    trees = [tree for tree, _ in having]
+    listed, sizes = _column(trees, "categories", np.int64), _column(trees, "categories_sizes", np.int64)
     highest = np.maximum.reduceat(listed, np.cumsum(sizes) - sizes) if sizes.size else nothing
     set_ptr = np.concatenate([[0], np.cumsum(highest // 32 + 1)]).astype(np.int64)
     # Sets reach only up to their highest category, to save memory.

@@ -59,22 +59,22 @@ def _tree(root: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a tree from `dump` to an array of nodes, which refer to each other by position."""
     level, names = [root], dict[str, int]()
     nodes: list[dict[str, Any]] = []
-    for one in level:  # level by level, as `dump` numbers them
-        if "leaf" in one:
-            nodes.append({"node_index": one["nodeid"], "leaf_value": one["leaf"]})
+    for node in level:  # level by level, as `dump` numbers them
+        if "leaf" in node:
+            nodes.append({"node_index": node["nodeid"], "leaf_value": node["leaf"]})
             continue
-        split = {"split_feature": names.setdefault(one["split"], len(names)), "threshold": one["split_condition"]}
-        sides = {"left_child": one["yes"], "right_child": one["no"], "default_left": one["missing"] == one["yes"]}
-        nodes.append({"node_index": one["nodeid"], "decision_type": "lt", **split, **sides})
-        level += one["children"]
+        split = {"split_feature": names.setdefault(node["split"], len(names)), "threshold": node["split_condition"]}
+        sides = {"left_child": node["yes"], "right_child": node["no"], "default_left": node["missing"] == node["yes"]}
+        nodes.append({"node_index": node["nodeid"], "decision_type": "lt", **split, **sides})
+        level += node["children"]
     return {"feature_names": list(names), "tree_structure": nodes, "target_type": "regression"}
 
 
 def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
     definition = json.loads(gzip.decompress(base64.b64decode(json.loads(body)["compressed_definition"])))
 
-    def parsed(place: tuple[Mapping[str, Any], int]) -> Split | float:
-        tree, at = place
+    def parsed(position: tuple[Mapping[str, Any], int]) -> Split | float:
+        tree, at = position
         node = tree["tree_structure"][at]
         if "leaf_value" in node:
             return float(node["leaf_value"])
@@ -83,7 +83,7 @@ def _parse(body: bytes, columns: Mapping[str, int]) -> tuple[list[Any], Tree]:
         return Split(column, float(node["threshold"]), node["default_left"], *children)
 
     trees = definition["trained_model"]["ensemble"]["trained_models"]
-    return [(one["tree"], 0) for one in trees], parsed
+    return [(model["tree"], 0) for model in trees], parsed
 
 
 SPEC = TargetSpec(

@@ -131,21 +131,21 @@ class _Language:
             trees = _trees([np.array(column.split(","), np.float64) for column in columns], [*sizes])
             return lambda rows: scores(trees, rows, replace(Rules.of(trees), gives=np.float64))
         folder = tempfile.TemporaryDirectory(prefix="boostrank-")
-        found = re.search(r"^(?:package (\w+)|public final class (\w+)|double (\w+)_score)", text, re.MULTILINE)
-        model = found[found.lastindex or 0] if found else ""
+        declaration = re.search(r"^(?:package (\w+)|public final class (\w+)|double (\w+)_score)", text, re.MULTILINE)
+        model = declaration[declaration.lastindex or 0] if declaration else ""
         text = re.sub("^package .*", "package main", text, flags=re.MULTILINE)
         proof = self._template("proof").replace("MODEL", model)
         for file, content in ((self.file.replace("MODEL", model), text), (f"proof.{self.ending}", proof)):
             Path(folder.name, file).write_text(content, encoding="utf-8")
-        *compile_it, run = (command.replace("MODEL", model).split() for command in self.commands)
-        for command in compile_it:
+        commands = [command.replace("MODEL", model).split() for command in self.commands]
+        for command in commands[:-1]:
             _run(command, folder.name)
 
         def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
             printed: list[str] = []
             for part in np.array_split(rows, 1 + rows.size // _MOST_CELLS):
                 lines = "".join(" ".join(map(repr, row)) + "\n" for row in part.tolist())
-                printed += _run(run, folder.name, _numbers(lines)).split()
+                printed += _run(commands[-1], folder.name, _numbers(lines)).split()
             return np.array(printed, np.float64)
 
         return score
@@ -201,7 +201,7 @@ def _strings(text: str) -> list[str]:
 def _trees(columns: list[npt.NDArray[Any]], sizes: Sequence[int]) -> ServedTrees:
     """Return the trees from the columns in a file. `sizes` are given if all columns are concatenated."""
     head, threshold, value, *others = np.split(columns[0], np.cumsum(sizes)[:-1]) if sizes else columns
-    feature, left, right, kind, roots, sets, ends = (column.astype(np.int32) for column in others)
+    feature, left, right, kind, roots, sets, ends = [column.astype(np.int32) for column in others]
     forest = Forest(
         *(feature, threshold, kind.astype(np.uint8), left, right, value, roots, np.zeros_like(feature)),
         sets=sets.view(np.uint32),
@@ -210,8 +210,8 @@ def _trees(columns: list[npt.NDArray[Any]], sizes: Sequence[int]) -> ServedTrees
     return ServedTrees(forest, np.zeros(feature.size), np.zeros(value.size), float(head[0]), bool(head[1]))
 
 
-def _run(command: list[str], folder: str, given: str = "") -> str:
-    done = subprocess.run(command, cwd=folder, input=given, capture_output=True, encoding="utf-8", check=False)
+def _run(command: list[str], folder: str, values: str = "") -> str:
+    done = subprocess.run(command, cwd=folder, input=values, capture_output=True, encoding="utf-8", check=False)
     if done.returncode:
         raise ExportError(f"{' '.join(command[:2])} does not take the file: {' '.join(done.stderr.split())[:500]}")
     return done.stdout

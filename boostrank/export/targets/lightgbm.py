@@ -24,8 +24,8 @@ _PLAIN = (b"lambdarank", b"rank_xendcg")
 
 
 def _write(model: ServedModel) -> bytes:
-    found = re.search(rb"^objective=(\S*)", model.body.partition(b"\n\n")[0], re.MULTILINE)
-    text = LIGHTGBM.parse(model.body if found and found[1] in _PLAIN else stamped(model.body))
+    objective = re.search(rb"^objective=(\S*)", model.body.partition(b"\n\n")[0], re.MULTILINE)
+    text = LIGHTGBM.parse(model.body if objective and objective[1] in _PLAIN else stamped(model.body))
     before, line, after = re.split(rb"^feature_names=(.*)$", text.head, maxsplit=1, flags=re.MULTILINE)
     names = [name.encode() for name in engine_names(model.feature_names)]
     new = dict(zip(line.split(b" "), names, strict=True))

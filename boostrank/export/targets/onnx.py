@@ -69,9 +69,9 @@ def _write(model: ServedModel) -> bytes:
             make_node("Cast", ["sides"], ["splits"], to=TensorProto.DOUBLE),
             make_node("Concat", ["values", "splits"], ["all"], axis=1),
         ]
-    given = "all" if columns.size else "values"
+    ensemble_input = "all" if columns.size else "values"
     ensemble = _ensemble(forest, model.trees.base)
-    steps.append(make_node("TreeEnsembleRegressor", [given], [_OUTPUT], domain="ai.onnx.ml", **ensemble))
+    steps.append(make_node("TreeEnsembleRegressor", [ensemble_input], [_OUTPUT], domain="ai.onnx.ml", **ensemble))
     graph = helper.make_graph(
         steps,
         model.name,
@@ -81,10 +81,10 @@ def _write(model: ServedModel) -> bytes:
     )
     # Oldest versions with float64 trees.
     opsets = [helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 3)]
-    made = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="boostrank")
-    helper.set_model_props(made, {"feature_names": json.dumps(list(model.feature_names))})
-    onnx.checker.check_model(made)
-    return bytes(made.SerializeToString())
+    onnx_model = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="boostrank")
+    helper.set_model_props(onnx_model, {"feature_names": json.dumps(list(model.feature_names))})
+    onnx.checker.check_model(onnx_model)
+    return bytes(onnx_model.SerializeToString())
 
 
 def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[npt.NDArray[np.uint8]], Forest]:
@@ -99,22 +99,26 @@ def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[npt.NDArr
     tables: list[npt.NDArray[np.uint8]] = []
     cells, width = 0, n_features
     for column in columns.tolist():
-        own = nodes[feature[nodes] == column]
-        listed = [forest.categories(int(number)) for number in forest.threshold[own]]
-        codes = max((int(one[-1]) + 1 for one in listed if one.size), default=0)
-        cells += (codes + 2) * own.size
+        nodes_of_column = nodes[feature[nodes] == column]
+        listed = [forest.categories(int(number)) for number in forest.threshold[nodes_of_column]]
+        codes = max((int(categories[-1]) + 1 for categories in listed if categories.size), default=0)
+        cells += (codes + 2) * nodes_of_column.size
         if cells > _MOST_CELLS:
             raise ExportError(
                 f"the {nodes.size} sets of categories, with codes up to {codes - 1} in column {column}, would need "
                 "tables of more than 64 MB: number the categories from 0 without gaps, or export to c"
             )
-        turned = (forest.kind[own] & LISTED_RIGHT) != 0
+        turned = (forest.kind[nodes_of_column] & LISTED_RIGHT) != 0
         right = np.tile(~turned, (codes + 2, 1))
-        right[-1] = (forest.kind[own] & NAN_LEFT) == 0
-        for i, one in enumerate(listed):
-            right[one, i] = turned[i]
-        table, place = np.unique(right, axis=1, return_inverse=True)
-        feature[own], threshold[own], kind[own] = width + place.reshape(-1), 0.5, 0
+        right[-1] = (forest.kind[nodes_of_column] & NAN_LEFT) == 0
+        for i, categories in enumerate(listed):
+            right[categories, i] = turned[i]
+        table, table_column = np.unique(right, axis=1, return_inverse=True)
+        feature[nodes_of_column], threshold[nodes_of_column], kind[nodes_of_column] = (
+            width + table_column.reshape(-1),
+            0.5,
+            0,
+        )
         tables.append(table.astype(np.uint8))
         width += table.shape[1]
     return columns, tables, replace(forest, feature=feature, threshold=threshold, kind=kind)
@@ -162,8 +166,8 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
 
     def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         with np.errstate(over="ignore"):
-            given = np.ascontiguousarray(rows, dtype=np.float32)
-        parts = (given[first : first + _TOGETHER] for first in range(0, len(given), _TOGETHER))
+            single = np.ascontiguousarray(rows, dtype=np.float32)
+        parts = (single[first : first + _TOGETHER] for first in range(0, len(single), _TOGETHER))
         scores = [np.asarray(session.run([_OUTPUT], {_INPUT: part})[0]).reshape(-1) for part in parts]
         return np.concatenate([np.zeros(0, np.float32), *scores])
 

@@ -55,14 +55,14 @@ def dump(model: ServedModel, exact_text: bool = False) -> list[dict[str, Any]]:
 def _numbered(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Number the nodes in a tree level by level, and convert directions to ids."""
     nodes: list[dict[str, Any]] = [{"nodeid": 0, "depth": 0, **tree}]
-    for one in nodes:
-        if "children" not in one:
-            del one["depth"]  # leaves have none in XGBoost's own dumps
+    for node in nodes:
+        if "children" not in node:
+            del node["depth"]  # leaves have none in XGBoost's own dumps
             continue
         yes, no = ids = len(nodes), len(nodes) + 1
-        missing, children = yes if one.pop("missing") else no, zip(ids, one.pop("children"), strict=True)
-        below = [{"nodeid": i, "depth": one["depth"] + 1, **child} for i, child in children]
-        one |= {"yes": yes, "no": no, "missing": missing, "children": below}
+        missing, children = yes if node.pop("missing") else no, zip(ids, node.pop("children"), strict=True)
+        below = [{"nodeid": i, "depth": node["depth"] + 1, **child} for i, child in children]
+        node |= {"yes": yes, "no": no, "missing": missing, "children": below}
         nodes += below
     return nodes[0]
 

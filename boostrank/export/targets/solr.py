@@ -67,7 +67,7 @@ def _before_slack(forest: Forest) -> Float32Array:
     cut = cuts(forest)
     near = (cut.astype(np.float64) - float(_SLACK)).astype(np.float32)
     with np.errstate(over="ignore"):
-        below, higher = (np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf))
+        below, higher = np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf))
         up, down = higher, below
         for number in (near, below):
             up = np.where(number + _SLACK >= cut, number, up)
@@ -77,11 +77,12 @@ def _before_slack(forest: Forest) -> Float32Array:
     # Adjacent thresholds of a feature that differ in the model and are equal in Solr.
     order = np.lexsort((cut, forest.feature))
     sorted_cut, sorted_stored = cut[order], stored[order]
-    one = (sorted_cut[1:] > sorted_cut[:-1]) & (sorted_stored[1:] == sorted_stored[:-1])
-    one &= np.diff(forest.feature[order]) == 0
-    if one.any():
+    merged = (sorted_cut[1:] > sorted_cut[:-1]) & (sorted_stored[1:] == sorted_stored[:-1])
+    merged &= np.diff(forest.feature[order]) == 0
+    if merged.any():
+        node = order[np.argmax(merged)]
         raise ExportError(
-            f"column {forest.feature[order][np.argmax(one)]} has thresholds near {cut[order][np.argmax(one)]:.3g} that "
+            f"column {forest.feature[node]} has thresholds near {cut[node]:.3g} that "
             "become equal in Solr, which adds 1e-6 to each: multiply the feature by 1,000,000, in the data and in "
             "Solr, and train again"
         )

@@ -44,22 +44,22 @@ def _write(model: ServedModel) -> bytes:
     def node(i: int, left: _Part, right: _Part) -> _Part:
         goes_left, goes_right = _tests(forest.kind[i], names[forest.feature[i]], limits[i], forest, i)
         small, large, test = (left, right, goes_left) if left[1] <= right[1] else (right, left, goes_right)
-        rest = large[0] if large[0].startswith("WHEN") else f"ELSE {large[0]}"
-        return f"WHEN {test} THEN {_case(small)} {rest}", left[1] + right[1], max(small[2] + 1, large[2])
+        continued = large[0] if large[0].startswith("WHEN") else f"ELSE {large[0]}"
+        return f"WHEN {test} THEN {_case(small)} {continued}", left[1] + right[1], max(small[2] + 1, large[2])
 
-    made = nested(forest, lambda value: (_number(value), 1, 0), node, most=4096)
+    cases = nested(forest, lambda value: (_number(value), 1, 0), node, most=4096)
     text = "\n".join(
         [
             f"-- Scores of the ranker {json.dumps(model.name)}: higher is better within a query. Written by boostrank.",
             "-- Missing values are NULL, not NaN; set the table name in the last line.",
             f"SELECT d.*,\nCAST({_number(trees.base)} AS DOUBLE PRECISION)",
-            *(f"+ {_case(part)}" for part in made),
+            *(f"+ {_case(part)}" for part in cases),
             "AS score\nFROM documents AS d\n",
         ]
     )
     # Limits of SQLite and DuckDB.
     for number, most, what in (
-        (max((part[2] for part in made), default=0), _MOST_NESTED, "nested CASEs, the limit of SQLite's parser"),
+        (max((part[2] for part in cases), default=0), _MOST_NESTED, "nested CASEs, the limit of SQLite's parser"),
         (len(text), _MOST_BYTES, "bytes"),
         (forest.used.size, _MOST_COLUMNS, "features, the limit of SQLite's tables"),
     ):
@@ -78,8 +78,10 @@ def _case(part: _Part) -> str:
 def _name_fault(names: Sequence[str]) -> str | None:
     seen = {"score": "the score"}
     pairs = ((seen.setdefault(name.lower(), name), name) for name in names)
-    one = next((pair for pair in pairs if pair[0] != pair[1] or "\0" in pair[1]), None)
-    return one and f"{one[0]!r} and {one[1]!r} are the same column in SQL, which ignores case"
+    pair_of_names = next((pair for pair in pairs if pair[0] != pair[1] or "\0" in pair[1]), None)
+    if pair_of_names is None:
+        return None
+    return "{!r} and {!r} are the same column in SQL, which ignores case".format(*pair_of_names)
 
 
 def _tests(kind: int, name: str, limit: float, forest: Forest, i: int) -> tuple[str, str]:
@@ -123,7 +125,8 @@ def _turns(numbers: npt.NDArray[np.float32]) -> Float64Array:
     """Return the largest float64 numbers that round to the given float32 numbers or to lower ones."""
     after = np.nextafter(numbers, np.float32(np.inf)).astype(np.float64)
     # Beyond the largest float32 number, rounding uses the next power of two.
-    low, after = (np.clip(x, -(2.0**128), 2.0**128) for x in (numbers.astype(np.float64), after))
+    low = np.clip(numbers.astype(np.float64), -(2.0**128), 2.0**128)
+    after = np.clip(after, -(2.0**128), 2.0**128)
     middle = low + (after - low) / 2
     with np.errstate(over="ignore"):
         kept = middle.astype(np.float32) <= numbers
@@ -147,8 +150,8 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         with closing(sqlite3.connect(":memory:")) as base:
             base.execute(f"CREATE TABLE documents ({columns})")
-            given = ", ".join("?" * len(places))
-            base.executemany(f"INSERT INTO documents VALUES ({given})", rows[:, places].astype(np.float64).tolist())
+            marks = ", ".join("?" * len(places))
+            base.executemany(f"INSERT INTO documents VALUES ({marks})", rows[:, places].astype(np.float64).tolist())
             return np.array(base.execute(query).fetchall(), np.float64).reshape(-1)
 
     return score

@@ -100,18 +100,19 @@ def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dic
     turned = categorical | everything
     condition = np.where(turned | np.isnan(forest.threshold), np.float32(-np.inf), above(cuts(forest)))
     condition[categorical] = 0.0
-    left, right = (np.where(turned, *sides) for sides in ((forest.right, forest.left), (forest.left, forest.right)))
+    left = np.where(turned, forest.right, forest.left)
+    right = np.where(turned, forest.left, forest.right)
     # Missing categories count as not listed in LightGBM, which is left here.
     default_left = np.where(categorical, True, missing_goes_left(forest) != everything).astype(int)
     value, size = model.trees.forest.value, np.maximum(model.trees.leaf_count, 1.0)
-    found = []
+    trees = []
     for number, root in enumerate(forest.roots.tolist()):
         # Place nodes and leaves level by level, siblings adjacent: XGBoost's SHAP requires it.
         places, parents, children = [root], [_ROOT], []
-        for at, place in enumerate(places):
-            children.append(len(places) if place >= 0 else -1)
-            if place >= 0:
-                places += [int(left[place]), int(right[place])]
+        for at, node_or_leaf in enumerate(places):
+            children.append(len(places) if node_or_leaf >= 0 else -1)
+            if node_or_leaf >= 0:
+                places += [int(left[node_or_leaf]), int(right[node_or_leaf])]
                 parents += [at, at]
         # Sums of Hessians and mean leaf values, from the leaves up.
         hessian, weight = np.zeros(len(places)), np.zeros(len(places))
@@ -129,19 +130,19 @@ def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dic
         listed = [forest.categories(int(forest.threshold[nodes[at]])).tolist() for at in sets]
 
         def at_nodes(values: npt.NDArray[Any], leaves: Any, inner: Any = inner, node: Any = node) -> Any:
-            made = np.where(inner, 0, leaves).astype(np.float32 if values.dtype.kind == "f" else np.int64)
-            made[inner] = values[node]
-            return made.tolist()
+            entries = np.where(inner, 0, leaves).astype(np.float32 if values.dtype.kind == "f" else np.int64)
+            entries[inner] = values[node]
+            return entries.tolist()
 
         if not all(listed):
             raise ExportError(f"tree {number} has an empty set of categories, which XGBoost does not support")
-        found.append(
+        trees.append(
             {
                 "base_weights": weight.astype(np.float32).tolist(),
                 "categories": [*itertools.chain(*listed)],
                 "categories_nodes": sets.tolist(),
                 "categories_segments": np.cumsum([0, *map(len, listed)])[:-1].tolist(),
-                "categories_sizes": [len(one) for one in listed],
+                "categories_sizes": [len(categories) for categories in listed],
                 "default_left": at_nodes(default_left, 0),
                 "id": number,
                 "left_children": children,
@@ -160,7 +161,7 @@ def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dic
                 },
             }
         )
-    return found
+    return trees
 
 
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:
@@ -171,8 +172,8 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
 
     def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         with np.errstate(over="ignore"):
-            given = rows.astype(np.float32)
-        return np.asarray(booster.inplace_predict(given, predict_type="margin", validate_features=False))
+            single = rows.astype(np.float32)
+        return np.asarray(booster.inplace_predict(single, predict_type="margin", validate_features=False))
 
     return score
 
