@@ -319,8 +319,10 @@ def from_frame(
 
     columns = columns or ClickColumns()
     dropped = [drop] if isinstance(drop, str) else list(drop)
+    # The columns of clicks are no features.
     table = as_table(frame)
-    X, _, ids, weights, _ = read_frame(table, columns.position, qid, weight, [*dropped, *columns.names[1:]])
+    roles = {"label": columns.position, "qid": qid, "weight": weight}
+    X, read = read_frame(table, roles, [*dropped, *columns.names[1:]])
     values = {name: values_of(table, name) for name in columns.names}
 
     def refuse(row: int, reason: str) -> DataError:
@@ -335,6 +337,11 @@ def from_frame(
             raise refuse(lost, f"{columns.document} is missing")
         documents = np.unique(names.astype(str) if names.dtype.kind == "O" else names, return_inverse=True)[1]
     data = RankingDataset.from_arrays(
-        X, np.zeros(counts[0].size), qid=ids, weight=weights, sort=sort, categorical_feature=categorical_feature
+        X,
+        np.zeros(counts[0].size),
+        qid=read["qid"],
+        weight=read.get("weight"),
+        sort=sort,
+        categorical_feature=categorical_feature,
     )
     return ClickRows(*counts, documents).of_data(data)[:2]

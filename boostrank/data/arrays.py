@@ -33,51 +33,44 @@ Features = Any
 
 
 def read_frame(
-    table: Any,
-    label: str | None,
-    qid: str | None,
-    weight: str | None,
-    drop: Sequence[str],
-    document: str | None = None,
-    known: Collection[str] = (),
-) -> tuple[Any, Any, Any, Any, Array | None]:
-    """Return a narwhals frame's features, labels, query ids, weights and document names, with None for absent ones.
+    table: Any, roles: Mapping[str, str | None], drop: Sequence[str], features: Collection[str] = ()
+) -> tuple[Any, dict[str, Array]]:
+    """Return a narwhals frame's features, and the columns with the roles label, qid, weight and id (as text).
 
-    Columns in `known` are features, also if they look like the index of a pandas frame.
+    Args:
+        roles: column by role. None means the usual names of labels and query ids, as in files, and no other column.
+        features: columns that are features, also if they look like the index of a pandas frame.
     """
     from boostrank.data.frames import ids_of, names_of, values_of, without_index
 
     if not isinstance(drop, Iterable):
         raise DataError("drop must be a list of columns")
-    # Choose the columns, with the usual names of files as defaults.
+    # Choose the columns.
     names, dropped = names_of(table), list(map(str, drop))
-    roles = {"y": label, "ids": qid, "weight": weight, "documents": document}
     chosen = {role: str(column) for role, column in roles.items() if column is not None}
     for column in (*chosen.values(), *dropped):
         if column not in names:
             raise DataError(f"the data frame has no column {column!r}; it has {', '.join(names)}")
-    for role, option in (("y", "label"), ("ids", "qid")):
+    for role in ("label", "qid"):
         taken = {*chosen.values(), *dropped}
-        plain = option if option in names and option not in taken else None
-        usual = chosen.get(role) or plain or usual_column(option, names, taken)
+        plain = role if role in names and role not in taken else None
+        usual = chosen.get(role) or plain or usual_column(role, names, taken)
         if usual is None:
-            known = " or ".join(chain(*DEFAULTS[option]))
             raise DataError(
-                f"the data frame has no {option} column called {known}; name it with "
-                f"{option}=; it has {', '.join(names)}"
+                f"the data frame has no {role} column called {' or '.join(chain(*DEFAULTS[role]))}; name it with "
+                f"{role}=; it has {', '.join(names)}"
             )
         chosen[role] = usual
     # Read them, and leave out the index of pandas.
-    values = {role: (ids_of if role == "ids" else values_of)(table, column) for role, column in chosen.items()}
-    documents = values.get("documents")
-    if documents is not None:
-        documents = np.array(["" if one is None or one != one else str(one) for one in documents], object)
+    columns = {role: (ids_of if role == "qid" else values_of)(table, name) for role, name in chosen.items()}
+    if "id" in columns:
+        documents = ["" if name is None or name != name else str(name) for name in columns["id"]]
+        columns["id"] = np.array(documents, object)
     others = {*chosen.values(), *dropped}
-    table = without_index(table, {*others, *known})
-    kept = [i for i, name in enumerate(names_of(table)) if name not in others]
-    features = table[:, kept]
-    say_query_columns(names_of(features))
-    return features, values["y"], values["ids"], values.get("weight"), documents
+    table = without_index(table, {*others, *features})
+    table = table[:, [i for i, name in enumerate(names_of(table)) if name not in others]]
+    say_query_columns(names_of(table))
+    return table, columns
 
 
 def read_columns(table: Any, names: Sequence[str]) -> dict[str, Float64Array]:

@@ -249,22 +249,21 @@ class RankingDataset:
         listed = categorical_feature if isinstance(categorical_feature, list | tuple) else ()
         feature_names = [name for name in listed if isinstance(name, str)] if space is None else space.feature_names
         dropped = [drop] if isinstance(drop, str) else drop
-        X, y, ids, weights, names = read_frame(table, label, qid, weight, dropped, id, feature_names)
-        features = {
-            "X": X,
-            "categorical_feature": categorical_feature,
-            "feature_names": frames.names_of(X),
-        }
+        roles = {"label": label, "qid": qid, "weight": weight, "id": id}
+        X, columns = read_frame(table, roles, dropped, feature_names)
+        features = {"X": X, "categorical_feature": categorical_feature, "feature_names": frames.names_of(X)}
         if space is not None:
             rows = frames.read_like(X, space.feature_names, space.categories)
             features = {"X": rows, "feature_names": space.feature_names, "copy": False}
-        data = cls.from_arrays(y=y, qid=ids, weight=weights, sort=sort, **features)
-        data = data if space is None else replace(data, categories=space.categories)
-        if names is not None:
-            data = replace(data, document_names=data.in_row_order(names))
+        weights = columns.get("weight")
+        data = cls.from_arrays(y=columns["label"], qid=columns["qid"], weight=weights, sort=sort, **features)
+        if space is not None:
+            data = replace(data, categories=space.categories)
+        if "id" in columns:
+            data = replace(data, document_names=data.in_row_order(columns["id"]))
         if gain is None:
             return data
-        more = [one for one in GainExpression.parse(gain).columns if one not in (LABEL, *data.feature_names)]
+        more = [name for name in GainExpression.parse(gain).columns if name not in (LABEL, *data.feature_names)]
         others = {name: data.in_row_order(column) for name, column in read_columns(table, more).items()}
         gained: RankingDataset = with_gain(data, gain, others)
         return gained

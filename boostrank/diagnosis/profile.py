@@ -52,7 +52,6 @@ class Profile(Totals):
         smallest, largest: smallest and largest nonzero value of each feature.
         fractional: whether each feature has a value that is not a whole number.
         cells, rows_of_cells: CSR matrix of the first rows in the files, and their positions among all rows.
-        space: table columns that later data sets must have; None for libsvm text.
     """
 
     def __init__(
@@ -75,7 +74,6 @@ class Profile(Totals):
         self.cells: Any = sparse.csr_matrix((0, _WIDTH), dtype=np.float32)
         self.grouped_by_file = False
         self.feature_names: dict[int, str] = {}
-        self.space: FeatureSpace | None = None
 
     def read(self, threads: int, progress: Progress) -> None:
         """Read the files once, and record errors. An error ends the pass if reading cannot continue."""
@@ -107,8 +105,6 @@ class Profile(Totals):
         self.feature_names = dict(opened.numbered_names())
         first_rows, room = [self.cells], MOST_CELLS
         for file, block in opened.blocks(CHUNK_BYTES, threads):
-            if self.n_rows == 0:
-                self.space = opened.schema(self) if opened.has_columns else None
             runs, names = self.count(file, block)
             self._note_faults(block)
             if block.n_rows:
@@ -128,7 +124,6 @@ class Profile(Totals):
             if progress is not None:
                 progress(opened.done, opened.total)
         self.cells = sparse.vstack(first_rows, format="csr")
-        self.space = opened.schema(self) if opened.has_columns else None
         if isinstance(opened, TableSource) and opened.text:
             self.text, self.text_words = opened.text, opened.text_words(self.n_rows)
 
@@ -204,6 +199,11 @@ class Profile(Totals):
 
     sizes = property(lambda self: np.diff(self.starts, append=self.labels.size))
     query = property(lambda self: np.repeat(np.arange(self.starts.size), self.sizes))
+
+    @property
+    def space(self) -> FeatureSpace | None:
+        """Columns that later data sets must have; None for libsvm text, and if no file could be opened."""
+        return self.source.schema(self) if self.source is not None and self.source.has_columns else None
 
     @cached_property
     def low(self) -> Float64Array:

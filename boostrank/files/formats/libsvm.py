@@ -431,26 +431,21 @@ class LibsvmSource(Source):
         return names or self._names
 
     def schema(self, totals: Any) -> FeatureSpace:
-        base, names = self._features(totals)
-        return FeatureSpace(base, len(names), names)
-
-    def _features(self, totals: Any) -> tuple[int, tuple[str, ...]]:
-        """Return the number of the first feature and all feature names."""
         base, columns = self._columns(totals)
-        space, names_by_number = self.reading.space, self.numbered_names(base)
-        if self._names and names_by_number != self._names:
+        space, by_number = self.reading.space, self.numbered_names(base)
+        if self._names and by_number != self._names:
             totals.warn("the feature names in the text differ from those of --feature-names, which are used")
+        names: tuple[str, ...] = ()
         if space is not None and self.place_of(base) is None:
             names = space.feature_names
-            named_only = (
-                names and not names_by_number and space.index_base is None and self.reading.zero_based == "auto"
-            )
-            if named_only and not all(map(NUMBERED.fullmatch, names)):
+            by_position = not by_number and space.index_base is None and self.reading.zero_based == "auto"
+            if by_position and not all(map(NUMBERED.fullmatch, names)):
                 totals.warn(f"the text has no feature names; they are assigned by position, {base} is {names[0]!r}")
-            return base, names or default_feature_names(columns, base)
-        if not names_by_number:
-            return base, default_feature_names(columns, base)
-        return base, tuple(names_by_number.get(base + i, f"f{base + i}") for i in range(columns))
+        elif by_number:
+            names = tuple(by_number.get(base + i, f"f{base + i}") for i in range(columns))
+        if not names:
+            return FeatureSpace(base, columns, default_feature_names(columns, base))
+        return FeatureSpace(base, len(names), names)
 
     def _width(self, space: FeatureSpace) -> int:
         """Return the number of features in the training data, or the number of names if some belong to other models."""
