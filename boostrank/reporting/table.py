@@ -214,8 +214,9 @@ def _as_cell(value: Any) -> Cell:
 
 def table_of_objects(name: str, objects: Iterable[Any], columns: Sequence[Column], *keys: str) -> Table:
     """Return a table of attributes of objects: those called `keys`, or all fields of dataclasses."""
-    rows = [{key: getattr(item, key) for key in keys or type(item).__annotations__} for item in objects]
-    return table_of_rows(name, rows, columns)
+    items = list(objects)
+    keys = keys or tuple(key for item in items[:1] for key in type(item).__annotations__)
+    return Table(name, {key: [getattr(item, key) for item in items] for key in keys}, columns)
 
 
 def table_of_rows(name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column] = ()) -> Table:
