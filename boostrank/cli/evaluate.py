@@ -112,8 +112,8 @@ def _of_rankers(options: Evaluate, reading: FileOptions, rules: Conventions) -> 
     bound, results = None, {}
     for path, dataset in reader.read_for(models, data):
         if bound is None:
-            names = {"docnos": dataset.document_names, "threads": options.threads}
-            bound = BoundMetrics(metrics, dataset.labels, dataset.queries, rules, **names)
+            measured = (dataset.labels, dataset.queries, rules, options.threads)
+            bound = BoundMetrics(metrics, *measured, docnos=dataset.document_names)
         results[path] = bound.results(scores_of(path, models[path], dataset, options.threads))
     return results, dataset.queries.weights
 

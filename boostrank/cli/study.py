@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,7 +27,7 @@ from boostrank.options import (
     argument,
     option,
 )
-from boostrank.reporting.table import Cell, Column, Table, table_of_rows
+from boostrank.reporting.table import Column, Table, table_of_objects
 
 if TYPE_CHECKING:
     from boostrank.reporting.conventions import Explanation, Reading
@@ -115,12 +115,13 @@ _SPREAD = (
 
 def _print_noise(noise: NoiseReport) -> None:
     for name, result in noise.first.items():
-        rows: list[dict[str, Any]] = []
-        for source, values in noise.values.items():
-            rows.append({"source": source, "runs": values[name].size, **vars(noise.spread(source, name))})
-        rows.append({"source": "validation queries", "runs": None, **vars(noise.over_queries(name))})
+        spreads = {source: noise.spread(source, name) for source in noise.values}
+        spreads["validation queries"] = noise.over_queries(name)
+        runs = [values[name].size for values in noise.values.values()]
+        table = table_of_objects(name, spreads.values(), _SPREAD, "sd", "low", "high", "matters")
+        table = replace(table, data={"source": list(spreads), "runs": [*runs, None], **table.data})
         click.echo(f"{name}, {result.mean:.4f} without changes")
-        print_table(table_of_rows(name, rows, _SPREAD))
+        print_table(table)
         click.echo()
     idle = [source for source in noise.values if not any(noise.spread(source, name).sd for name in noise.first)]
     bounds = ", ".join(f"{noise.matters(name):.4f} in {name}" for name in noise.first)
@@ -160,8 +161,8 @@ def metrics(options: MetricOptions, reading: FileOptions) -> None:
     scores = scores_of(options.ranker, model, dataset, options.threads)
     names = dataset.document_names
     docnos = None if names is None or "" in names else names
-    how = {"base": base, "docnos": docnos, "threads": options.threads}
-    explanations = explain_conventions(dataset.labels, scores, dataset.queries, metric, **how)
+    measured = (dataset.labels, scores, dataset.queries, metric)
+    explanations = explain_conventions(*measured, base=base, docnos=docnos, threads=options.threads)
     if options.as_json:
         content = {explanation.metric: asdict(explanation) for explanation in explanations}
         for explanation, plain in zip(explanations, content.values(), strict=True):
@@ -178,17 +179,17 @@ def _print_metrics(explanation: Explanation) -> None:
 
     metric, base = explanation.metric, explanation.base
     # A step has a column if a library differs in it.
-    rows = [{"library": base, "value": explanation.value}]
-    for library in explanation.readings:
-        if library.value is not None:
-            row = {"library": library.name, "value": library.value}
-            rows.append(row | _printed_changes(library, explanation.value))
-    data = {name: [row.get(name) for row in rows] for name in ("library", "value", *STEPS)}
+    libraries = [library for library in explanation.readings if library.value is not None]
+    changes = [{}, *(_printed_changes(library, explanation.value) for library in libraries)]
+    data: dict[str, Any] = {
+        "library": [base, *(library.name for library in libraries)],
+        "value": [explanation.value, *(library.value for library in libraries)],
+    }
+    data |= {step: [of_library.get(step) for of_library in changes] for step in STEPS}
     columns = [Column("library", " "), Column("value", metric, ".4f")]
     columns += [Column(step, format="+.4f") for step in STEPS]
-    blank = {step: [Cell(value, "" if value is None else None) for value in data[step]] for step in STEPS}
     click.echo(f"{metric} in each library; differences to {base} add up from left to right:\n")
-    print_table(Table(metric, data, columns, blank))
+    print_table(Table(metric, data, columns))
     click.echo()
     print_wrapped(_sentence(library, explanation) for library in explanation.readings)
     click.echo()

@@ -130,8 +130,8 @@ def _summary(result: TuningResult, output: str) -> list[str]:
     where = f"{result.folds} folds" if result.folds else "the validation set"
     lines = [
         f"{result.metric} with the given parameters: {result.start:.4f} on {result.queries:,} queries of {where}; "
-        f"another seed and row order change it by {result.luck:.4f} (standard deviation), and a difference of two trainings "
-        f"exceeds {result.matters:.4f} once in twenty times"
+        f"another seed and row order change it by {result.luck:.4f} (standard deviation), and a difference of two "
+        f"trainings exceeds {result.matters:.4f} once in twenty times"
     ]
     gain = result.gain
     if result.best is None or gain is None:

@@ -34,7 +34,7 @@ from boostrank.reporting.documents import find_document, find_query, shown_name,
 from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.scoring import Engine, Progress, silent
 from boostrank.reporting.section import page_of
-from boostrank.reporting.table import Cell, Column, Data, Table, pandas, table_of_objects
+from boostrank.reporting.table import Cell, Column, Data, Table, fixed, pandas, table_of_objects
 
 # Number of sampled documents that define the ranks of values. Their standard error is at most 0.2%, 1 / (2 sqrt(N)),
 # apart from correlation within queries.
@@ -163,13 +163,14 @@ class Why(Result):
             "b_part": self.contributions[1, order],
             "part": self.parts[order],
         }
+        signed = fixed(self.contributions.ravel().tolist(), 4, sign=True)
         columns = (
             Column("feature"),
             Column("a", "A", ""),
             Column("b", "B", ""),
-            Column("a_part", "part of A", "+.4g", "TreeSHAP contribution to A's score"),
-            Column("b_part", "part of B", "+.4g", "TreeSHAP contribution to B's score"),
-            Column("part", "A - B", "+.4g", "The parts add up to the difference of the scores."),
+            Column("a_part", "part of A", signed, "TreeSHAP contribution to A's score"),
+            Column("b_part", "part of B", signed, "TreeSHAP contribution to B's score"),
+            Column("part", "A - B", signed, "The parts add up to the difference of the scores."),
         )
         parts = Table("features", features, columns, self._cells(features, "a", "b"))
         columns = (
@@ -186,14 +187,14 @@ class Why(Result):
         for i, change in enumerate(self.changes):
             if not change.seen:
                 shown["value"][i] = replace(shown["value"][i], shown=f"{shown['value'][i].shown}*")
-        columns = (
+        pair_columns = (
             Column("document"),
             Column("name"),
             Column("rank", format=""),
             Column("score", format=".6g"),
             Column("label", format="g"),
         )
-        pair = table_of_objects("pair", (self.a, self.b), columns)
+        pair = table_of_objects("pair", (self.a, self.b), pair_columns)
         pair = replace(pair, shown={"document": ["A", "B"]})
         return parts, replace(changes, shown=shown), pair
 

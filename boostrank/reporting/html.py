@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from boostrank.core.text import count_of
-from boostrank.reporting.table import Cell, Column, Table, interval
+from boostrank.reporting.table import Cell, Column, Table, fixed, interval
 
 
 @cache
@@ -130,10 +130,3 @@ def look_of(low: float, high: float) -> str:
     if low > 0.0:
         return "better"
     return "worse" if high < 0.0 else ""
-
-
-def fixed(values: Iterable[float], *, sign: bool = False) -> str:
-    """Return a number format that aligns decimal points and shows three digits of the largest finite value."""
-    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    places = min(max(2 - math.floor(math.log10(largest)), 0), 8) if largest > 0.0 else 0
-    return f"{'+' * sign}.{places}f"

@@ -35,6 +35,13 @@ def interval(low: float | None, high: float | None, format: str = ".4f", pattern
     return pattern.format(f"{low:{format}}", f"{high:{format}}")
 
 
+def fixed(values: Iterable[float], digits: int = 3, *, sign: bool = False) -> str:
+    """Return a number format that aligns decimal points and shows some digits of the largest finite value."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    places = min(max(digits - 1 - math.floor(math.log10(largest)), 0), 8) if largest > 0.0 else 0
+    return f"{'+' * sign}.{places}f"
+
+
 def printable(text: str) -> str:
     """Escape characters that control a terminal."""
     escaped = [c if c.isprintable() else c.encode("unicode_escape").decode() for c in text]
@@ -128,9 +135,9 @@ class Table:
     """
 
     name: str
-    data: Mapping[str, Sequence[Any]]
+    data: Mapping[str, Any]
     columns: Sequence[Column] = ()
-    shown: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    shown: Mapping[str, Any] = field(default_factory=dict)
     details: Sequence[Any] = ()
     search: bool = False
     note: str = ""
@@ -171,7 +178,7 @@ class Table:
     def take(self, rows: Sequence[int]) -> Table:
         """Return the rows at these positions."""
 
-        def take(columns: Mapping[str, Sequence[Any]]) -> Data:
+        def take(columns: Mapping[str, Any]) -> Data:
             return {name: [column[row] for row in rows] for name, column in columns.items()}
 
         return replace(self, data=take(self.data), shown=take(self.shown))

@@ -25,8 +25,8 @@ from click.testing import Result
 import boostrank
 from boostrank.core.errors import DataError, DataWarning, InputError
 from boostrank.data.dataset import RankingDataset
-from boostrank.reporting.table import csv_bytes
 from boostrank.reporting.segments import holm
+from boostrank.reporting.table import csv_bytes
 from tests.cli.conftest import invoke
 
 Case = Callable[[], None]

@@ -170,20 +170,17 @@ class Importance(Result):
         data = {"feature": np.array(self.feature_names, object), "verdict": np.array(self.verdicts, object)}
         data |= {name: getattr(self, name) for name in self._ARRAYS}
         data = {name: values[self.order] for name, values in data.items()}
-        verdicts = data["verdict"].tolist()
-        looks = [look_of(*ends) for ends in zip(data["loss_low"], data["loss_high"], strict=True)]
-        losses = [
-            Cell(loss, look=look if verdict in _COLOURED_LOSSES else "")
-            for loss, look, verdict in zip(data["loss"].tolist(), looks, verdicts, strict=True)
-        ]
-        shown: dict[str, Any] = {
-            "verdict": [Cell(verdict, look=f"chip {_LOOKS.get(verdict, '')}") for verdict in verdicts],
-            "gain": data["gain"] / (data["gain"].sum() or 1.0),
-        }
-        # Unused features have no effect to show.
-        unused = data["verdict"] == "unused"
-        for name, values in {"loss": losses, "shap": data["shap"]}.items():
-            shown[name] = np.where(unused, None, values)
+        table = Table("importance", data)
+        losses, verdicts = [], []
+        for row in table.rows():
+            verdict = row["verdict"]
+            look = look_of(row["loss_low"], row["loss_high"]) if verdict in _COLOURED_LOSSES else ""
+            # An unused feature has no loss to show.
+            loss = None if verdict == "unused" else row["loss"]
+            losses.append(Cell(loss, look=look))
+            verdicts.append(Cell(verdict, look=f"chip {_LOOKS.get(verdict, '')}"))
+        shares = data["gain"] / (data["gain"].sum() or 1.0)
+        shown = {"verdict": verdicts, "loss": losses, "gain": shares}
         help = f"loss of {self.metric} when the feature is shuffled"
         columns = (
             Column("feature"),
@@ -195,7 +192,7 @@ class Importance(Result):
             Column("shap", "SHAP", ".3f", "mean absolute contribution to the score, centred within the query"),
         )
         return (
-            Table("importance", data, columns, shown),
+            replace(table, columns=columns, shown=shown),
             _effect_table("groups", self.groups),
             _effect_table("clusters", self.clusters),
         )
