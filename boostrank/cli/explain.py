@@ -165,7 +165,7 @@ def print_why(explanation: Why, top: int) -> None:
         print_table(explanation.table(), top)
         others = explanation.table().data["part"][top:]
         if len(others):
-            click.echo(f"  the others together: {others.sum():+.4g}")
+            click.echo(f"  the others together: {sum(others):+.4g}")
     click.echo()
     if explanation.smallest is None:
         click.echo(f"no change to one feature swaps A and B ({explanation.tried:,} values tried)")
