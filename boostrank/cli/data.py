@@ -181,13 +181,19 @@ def join(options: Join) -> None:
     """
     from boostrank.data.join import join
 
-    given, tokens = (options.judgements, options.features, options.output), options.missing_tokens
-    found = join(
-        *given, unjudged=options.unjudged, label=options.label, qid=options.qid, id=options.id, missing_tokens=tokens
+    result = join(
+        options.judgements,
+        options.features,
+        options.output,
+        unjudged=options.unjudged,
+        label=options.label,
+        qid=options.qid,
+        id=options.id,
+        missing_tokens=options.missing_tokens,
     )
-    say(f"{options.output}: {found.documents:,} documents, {found.queries:,} queries")
+    say(f"{options.output}: {result.documents:,} documents, {result.queries:,} queries")
     unjudged = {"drop": "left out", "zero": "graded 0 in judged queries, otherwise left out"}.get(options.unjudged, "")
-    words = {
+    descriptions = {
         "unlogged": "with a judgement but no features: left out",
         "unjudged": f"with features but no judgement: {unjudged}",
         "disagreeing": "with different grades: the mean is used",
@@ -195,9 +201,9 @@ def join(options: Join) -> None:
         "unrated": "without a grade in the judgements: left out",
         "negative": "with a negative grade in the qrels: 0 is used",
     }
-    for problem, (count, first) in found.problems.items():
+    for problem, (count, first) in result.problems.items():
         if count:
-            say(f"{count_of(count, 'document')} {words[problem]}; first: {first}")
+            say(f"{count_of(count, 'document')} {descriptions[problem]}; first: {first}")
     click.echo(options.output)
 
 
@@ -345,15 +351,15 @@ def propensities(options: PropensityCommand) -> None:
     else:
         log = ClickRows.read(options.clicks, ClickColumns.of(options.click_columns), options.qid or "").log()[0]
     say(f"{options.clicks}: {log!r}")
-    found = estimate_propensities(log)
+    estimated = estimate_propensities(log)
     if options.output is not None:
-        found.write(options.output)
+        estimated.write(options.output)
         say(f"{options.output}: written")
     if options.as_json:
-        print_json(found.to_dict())
+        print_json(estimated.to_dict())
         return
-    _print_propensities(found)
-    say(f"from {found.moved:,} clicked documents that were shown at several positions")
+    _print_propensities(estimated)
+    say(f"from {estimated.moved:,} clicked documents that were shown at several positions")
 
 
 def _print_propensities(propensities: Propensities) -> None:

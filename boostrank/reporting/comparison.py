@@ -286,7 +286,7 @@ class Comparison(Result):
             queries |= {f"{name} old": values[:, 0], f"{name} new": values[:, 1]}
         queries[f"changed@{self.churn.k}"] = self.churn.per_query
         return (
-            replace(table_of_objects("differences", differences, columns), shown={"mean": means}),
+            replace(table_of_objects("differences", differences, columns), cells={"mean": means}),
             Table("queries", queries | {**self.of_segment}),
         )
 
@@ -371,7 +371,7 @@ def compare(
     check_in_step(old=old, new=new)
     # Compute the values of each query, the overall differences, and the differences by segment.
     rankers = {"old": _trainings(old, "old", context), "new": _trainings(new, "new", context)}
-    first, second = (side[0] for side in rankers.values())
+    first, second = rankers["old"][0], rankers["new"][0]
     of_models = {which: [bound.per_query(training.scores) for training in side] for which, side in rankers.items()}
     cuts = segmentations(context.segments, data.labels, data.queries)
     matters, weights = context.matters or {}, data.queries.each_weight
@@ -453,7 +453,7 @@ def _difference(
     Args:
         sides: values of the models of the old and of the new ranker, float64[Q, m].
     """
-    before, after = (side[counted] for side in sides)
+    before, after = sides[0][counted], sides[1][counted]
     w = None if weights is None else weights[counted]
     old, new = before.mean(axis=1), after.mean(axis=1)
     if before.shape[1] == after.shape[1] == 1:
@@ -462,7 +462,8 @@ def _difference(
         result, more["luck"] = crossed_difference(after, before, weights=w)
         more["matters"] = math.nan  # the interval has the luck of training already
     sign = 1 if more["higher_is_better"] else -1
-    better, worse = (int(np.count_nonzero(way * sign * (new - old) > TIE)) for way in (1, -1))
+    change = sign * (new - old)
+    better, worse = int(np.count_nonzero(change > TIE)), int(np.count_nonzero(change < -TIE))
     counts = {"better": better, "same": old.size - better - worse, "worse": worse}
     means = {side: float(np.average(values, weights=w)) for side, values in (("old", old), ("new", new))}
     values: dict[str, Any] = vars(result) | means | counts | more

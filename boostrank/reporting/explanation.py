@@ -182,11 +182,12 @@ class Why(Result):
             Column("score", "score then", ".6g"),
         )
         changes = table_of_objects("changes", self.changes, columns)
-        shown = self._cells(changes.data, "now", "value")
-        shown["document"] = [change.document.upper() for change in self.changes]
-        for i, change in enumerate(self.changes):
-            if not change.seen:
-                shown["value"][i] = replace(shown["value"][i], shown=f"{shown['value'][i].shown}*")
+        cells = self._cells(changes.data, "now", "value")
+        cells["document"] = [change.document.upper() for change in self.changes]
+        # A star marks values that do not occur in the data.
+        marks = ["" if change.seen else "*" for change in self.changes]
+        values = zip(cells["value"], marks, strict=True)
+        cells["value"] = [replace(cell, display=f"{cell.display}{mark}") for cell, mark in values]
         pair_columns = (
             Column("document"),
             Column("name"),
@@ -195,8 +196,8 @@ class Why(Result):
             Column("label", format="g"),
         )
         pair = table_of_objects("pair", (self.a, self.b), pair_columns)
-        pair = replace(pair, shown={"document": ["A", "B"]})
-        return parts, replace(changes, shown=shown), pair
+        pair = replace(pair, cells={"document": ["A", "B"]})
+        return parts, replace(changes, cells=cells), pair
 
     def _cells(self, data: Mapping[str, Any], *columns: str) -> Data:
         """Return the cells of feature values."""
@@ -312,7 +313,8 @@ def why(
     step = partial(progress or silent, "thresholds")
     tried, above = 0, first.rank < second.rank
     for name, row, other, falls in (("a", pair[0], second.score, above), ("b", pair[1], first.score, not above)):
-        swaps = partial(np.greater if falls else np.less, other)
+        beyond = np.greater if falls else np.less
+        swaps = partial(beyond, other)
         of_document, count = counterfactuals(name, row, features, columns, engine, swaps, step)
         changes += of_document
         tried += count
@@ -482,8 +484,8 @@ def counterfactuals(
     changes = []
     for i, column in enumerate(columns):
         of_feature = owner == i
-        best = None if column is None else column.best(float(row[i]), trials[i], swapped[of_feature])
-        if best is not None:
+        best = column and column.best(float(row[i]), trials[i], swapped[of_feature])
+        if best:
             at, value, seen, step = best
             score = float(scores[of_feature][at])
             changes.append(Counterfactual(document, names[i], float(row[i]), value, seen, step, score))
@@ -492,10 +494,10 @@ def counterfactuals(
 
 def _chart(why: Why) -> Chart:
     """Draw the largest parts, and the sum of the others."""
-    shown = why.order[:_BARS].tolist()
-    names = [why.features[i] for i in shown]
-    parts = [float(why.parts[i]) for i in shown]
-    others = why.order.size - len(shown)
+    largest = why.order[:_BARS].tolist()
+    names = [why.features[i] for i in largest]
+    parts = [float(why.parts[i]) for i in largest]
+    others = why.order.size - len(largest)
     if others:
         names.append(f"{others} more")
         parts.append(float(why.parts.sum()) - sum(parts))

@@ -78,14 +78,14 @@ def table_html(table: Table) -> Markup:
     """Return a sortable table that is also readable without scripts."""
     columns: list[tuple[Column, list[Cell]]] = []
     for column in table.declared:
-        cells = table.cells(column.name)
+        cells = table.cells_of(column.name)
         columns.append((column, cells))
         # The ends of an interval are columns of their own, followed by a drawing.
         for name, label, which in zip(column.ends, ("from", "to"), ("lower", "upper"), strict=False):
             end = Column(name, label, column.format, f"{which} end of the 95% interval", "faint")
-            columns.append((end, table.cells(name)))
+            columns.append((end, table.cells_of(name)))
         if column.drawn:
-            ends = [table.cells(name) for name in column.ends]
+            ends = [table.cells_of(name) for name in column.ends]
             columns.append((Column("", "95% interval", ""), _whiskers(cells, *ends)))
     texts = [[_html_cell(column, cell) for cell in cells] for column, cells in columns]
     rows, declared = list(zip(*texts, strict=True)), [column for column, _ in columns]
@@ -117,7 +117,7 @@ def _html_cell(column: Column, cell: Cell) -> tuple[Any, str | None, str]:
         text, look = Markup('<span class="{}">{}</span>').format(look, text), ""
     kind = "" if column.format is None else "number"
     # Numbers are sorted by their value, and missing ones come last.
-    key = None if cell.shown is None else str(value)
+    key = None if cell.display is None else str(value)
     if cell.missing:
         key = ""
     elif isinstance(value, bool | int | float):

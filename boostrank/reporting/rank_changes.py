@@ -34,15 +34,18 @@ class Ranker:
     data: RankingDataset | None = None
 
     @classmethod
-    def of(cls, given: Any, name: str, data: RankingDataset, threads: int | None) -> Ranker:
+    def of(cls, source: Any, name: str, data: RankingDataset, threads: int | None) -> Ranker:
         """Return a ranker, given a model, its file, or its scores in input order."""
-        if isinstance(given, Ranker):
-            return given
-        model = find_model(given)
-        if model is None and (hasattr(given, "predict") or callable(given)):
-            raise ParameterError(f"{name}: {type(given).__name__} is not a model; pass its scores, predict(X)")
-        data = data if model is None else data.only(model.feature_names)
-        scores = as_scores(given, data, name) if model is None else model.predict(data, threads=threads)
+        if isinstance(source, Ranker):
+            return source
+        model = find_model(source)
+        if model is not None:
+            data = data.only(model.feature_names)
+            scores = model.predict(data, threads=threads)
+        elif hasattr(source, "predict") or callable(source):
+            raise ParameterError(f"{name}: {type(source).__name__} is not a model; pass its scores, predict(X)")
+        else:
+            scores = as_scores(source, data, name)
         if scores.shape != (data.n_documents,):
             raise DataError(f"{name}: the scores must have the shape ({data.n_documents},), but got {scores.shape}")
         return cls(name, data.in_row_order(scores), model, data)

@@ -85,8 +85,8 @@ class Column:
 
     def text(self, cell: Cell, missing: str = "-") -> Any:
         """Return the text of a cell, or the text or markup that it displays instead."""
-        if cell.shown is not None:
-            return cell.shown
+        if cell.display is not None:
+            return cell.display
         value = cell.value
         if cell.missing:
             return missing
@@ -102,12 +102,12 @@ class Cell:
 
     Args:
         value: number, text or None, used for sorting and in CSV.
-        shown: text or markup that is displayed instead of the value.
+        display: text or markup that is displayed instead of the value.
         look: CSS class of the cell on pages: "better", "worse", "faint" or "strong", after "chip" in a frame.
     """
 
     value: Any
-    shown: Any = None
+    display: Any = None
     look: str = ""
 
     @property
@@ -125,7 +125,7 @@ class Table:
         data: values by column. They make up the data frame and the JSON rows.
         columns: columns in the terminal and on pages, of which the first one contains the row headings; by default, all
             of the data.
-        shown: values or cells by column that are shown instead of those in `data`.
+        cells: values or cells by column that are shown instead of those in `data`.
         details: expandable markup for each row on a page, or "".
         search: whether the page has a search field.
         note: paragraph above the table on a page.
@@ -137,7 +137,7 @@ class Table:
     name: str
     data: Mapping[str, Any]
     columns: Sequence[Column] = ()
-    shown: Mapping[str, Any] = field(default_factory=dict)
+    cells: Mapping[str, Any] = field(default_factory=dict)
     details: Sequence[Any] = ()
     search: bool = False
     note: str = ""
@@ -162,9 +162,9 @@ class Table:
         kind = None if len(self) else object
         return pandas().DataFrame(dict(self.data), dtype=kind)
 
-    def cells(self, name: str) -> list[Cell]:
+    def cells_of(self, name: str) -> list[Cell]:
         """Return the cells of a column that are shown in the terminal and on pages."""
-        values = _as_list(self.shown[name] if name in self.shown else self.data.get(name, ()))
+        values = _as_list(self.cells.get(name, self.data.get(name, ())))
         return [_as_cell(value) for value in values]
 
     @property
@@ -173,7 +173,7 @@ class Table:
         columns = self.columns or [Column(name, format="") for name in self.data]
         if not len(self):
             return columns
-        return [column for column in columns if not all(cell.missing for cell in self.cells(column.name))]
+        return [column for column in columns if not all(cell.missing for cell in self.cells_of(column.name))]
 
     def take(self, rows: Sequence[int]) -> Table:
         """Return the rows at these positions."""
@@ -181,7 +181,7 @@ class Table:
         def take(columns: Mapping[str, Any]) -> Data:
             return {name: [column[row] for row in rows] for name, column in columns.items()}
 
-        return replace(self, data=take(self.data), shown=take(self.shown))
+        return replace(self, data=take(self.data), cells=take(self.cells))
 
     def select(self, **values: Any) -> Table:
         """Return the rows with these values by column, and show the other columns."""
@@ -201,10 +201,10 @@ class Table:
     def _text_columns(self, top: int | None) -> Iterator[tuple[list[str], bool]]:
         """Yield the heading and the texts of each column, and whether they are numbers."""
         for column in self.declared:
-            cells = self.cells(column.name)[:top]
+            cells = self.cells_of(column.name)[:top]
             yield [column.heading, *(str(column.text(cell)) for cell in cells)], column.format is not None
             if column.ends:
-                ends = zip(*(self.cells(end)[:top] for end in column.ends), strict=True)
+                ends = zip(*(self.cells_of(end)[:top] for end in column.ends), strict=True)
                 texts = [interval(low.value, high.value, column.format or "") or "-" for low, high in ends]
                 yield ["95% interval", *texts], True
 

@@ -192,11 +192,12 @@ def propensities_by_position(curve: Propensities) -> Data:
 
 
 def _positions(log: ClickLog, curve: Propensities) -> Data:
-    shown = np.bincount(log.positions - 1, log.impressions, log.depth)
-    clicked = np.bincount(log.positions - 1, log.clicks, log.depth)
-    used = np.flatnonzero(shown)
-    data: Data = {"position": used + 1, "impressions": shown[used].astype(int), "clicks": clicked[used].astype(int)}
-    data["rate"] = clicked[used] / shown[used]
+    impressions = np.bincount(log.positions - 1, log.impressions, log.depth)
+    used = np.flatnonzero(impressions)
+    clicks = np.bincount(log.positions - 1, log.clicks, log.depth)[used]
+    impressions = impressions[used]
+    data: Data = {"position": used + 1, "impressions": impressions.astype(int), "clicks": clicks.astype(int)}
+    data["rate"] = clicks / impressions
     unknown = np.full(log.depth, np.nan)
     propensities = propensities_by_position(curve).items()
     return data | {name: np.append(values, unknown)[used] for name, values in propensities}

@@ -180,7 +180,7 @@ class Importance(Result):
             losses.append(Cell(loss, look=look))
             verdicts.append(Cell(verdict, look=f"chip {_LOOKS.get(verdict, '')}"))
         shares = data["gain"] / (data["gain"].sum() or 1.0)
-        shown = {"verdict": verdicts, "loss": losses, "gain": shares}
+        cells = {"verdict": verdicts, "loss": losses, "gain": shares}
         help = f"loss of {self.metric} when the feature is shuffled"
         columns = (
             Column("feature"),
@@ -192,7 +192,7 @@ class Importance(Result):
             Column("shap", "SHAP", ".3f", "mean absolute contribution to the score, centred within the query"),
         )
         return (
-            replace(table, columns=columns, shown=shown),
+            replace(table, columns=columns, cells=cells),
             _effect_table("groups", self.groups),
             _effect_table("clusters", self.clusters),
         )
@@ -213,8 +213,8 @@ def _effect_table(name: str, effects: Sequence[Effect]) -> Table:
     )
     features = [Cell(", ".join(effect.features), list_names(effect.features)) for effect in effects]
     losses = [Cell(effect.loss, look=look_of(effect.low, effect.high)) for effect in effects]
-    shown = {"features": features, "loss": losses}
-    return replace(table_of_objects(name, effects, columns), shown=shown)
+    cells = {"features": features, "loss": losses}
+    return replace(table_of_objects(name, effects, columns), cells=cells)
 
 
 @takes_dataset

@@ -157,16 +157,16 @@ class Shapes(Result):
         )
         keys = ("feature", "swing", "rising", "lowest", "highest", "documents", "missing", "missing_effect")
         features = table_of_objects("features", self.curves, columns, *keys, "query_level")
-        shown: Data = {"share_missing": [curve.share_missing for curve in self.curves]}
+        cells: Data = {"share_missing": [curve.share_missing for curve in self.curves]}
         for end in ("lowest", "highest"):
             values = zip(self.curves, features.data[end], strict=True)
-            shown[end] = [Cell(value, self.category(curve.feature, value)) for curve, value in values]
+            cells[end] = [Cell(value, self.category(curve.feature, value)) for curve, value in values]
         directions = [None if curve.feature in self.categories else curve.direction for curve in self.curves]
         looks = ["faint" if curve.query_level else "" for curve in self.curves]
-        shown["direction"] = list(map(Cell, directions, directions, looks))
+        cells["direction"] = list(map(Cell, directions, directions, looks))
         return (
             Table("curves", concatenate([_points(self, curve) for curve in self.curves])),
-            replace(features, shown=shown),
+            replace(features, cells=cells),
             Table("dependence", self.dependence),
         )
 
