@@ -183,7 +183,8 @@ def _print(comparison: Comparison, data: str) -> None:
     for outcome in comparison.outcomes:
         where = f" ({printable(', '.join(outcome.where))})" if outcome.where else ""
         text = f"{outcome.condition}{where}"
-        click.echo(f"FAILS: {text}" if outcome.holds else f"passes: not ({text})")
+        verdict = f"FAILS: {text}" if outcome.holds else f"passes: not ({text})"
+        click.echo(verdict)
     luck = dict.fromkeys(map(comparison.luck_words, comparison.metrics))
     print_wrapped([*luck, comparison.conventions.describe()], indent="")
 

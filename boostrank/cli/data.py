@@ -301,13 +301,14 @@ def count_clicks(options: CountClicks) -> None:
     from boostrank.clicks.tables import count_clicks
 
     started = time.monotonic()
+    keys = tuple(name.strip() for name in options.key.split(",")) if options.key else ()
     log = count_clicks(
         options.sessions,
         position=options.position,
         clicked=options.clicked,
         impressions=options.impressions,
         row=options.row,
-        keys=tuple(name.strip() for name in options.key.split(",")) if options.key else (),
+        keys=keys,
         documents=options.documents,
     )
     log.write(options.output)
@@ -397,9 +398,8 @@ def simulate_clicks(options: SimulateClicks, reading: FileOptions) -> None:
     from boostrank.model.scores import load_ranker, scores_of
 
     model, reader = load_ranker(options.ranker), Reader(reading, options.threads, names=True)
-    documents = reader.read(
-        options.data, like=reader.feature_space(model, options.ranker, options.data) if model else None
-    )
+    space = reader.feature_space(model, options.ranker, options.data) if model else None
+    documents = reader.read(options.data, like=space)
     scores = scores_of(options.ranker, model, documents, options.threads)
     users = Users(cast(Any, options.users))
     log = simulate_clicks(

@@ -191,7 +191,8 @@ def _print_routes(plan: Plan) -> None:
     rows = [["", "peak memory"]]
     for route in plan.routes:
         peak = "?" if math.isinf(route.peak) else size_words(route.peak)
-        rows.append([f"{'*' if route is plan.chosen else ' '} {route.backend}: {route.words}", peak])
+        mark = "*" if route is plan.chosen else " "
+        rows.append([f"{mark} {route.backend}: {route.words}", peak])
     click.echo("\n".join(aligned(rows)))
 
 

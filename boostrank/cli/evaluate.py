@@ -57,7 +57,8 @@ def evaluate(options: Evaluate, reading: FileOptions) -> None:
     numbers = _numbers(results, weights, both=runs)
     first, *others = numbers
     if options.as_json:
-        print_json(numbers if others else numbers[first])
+        content = numbers if others else numbers[first]
+        print_json(content)
         return
     for path, metrics in numbers.items():
         title = path if path == first else f"{path}, and its query-by-query difference to {first}"

@@ -51,6 +51,7 @@ def importance(options: ImportanceOptions, reading: FileOptions) -> None:
         options.model, options.data
     )
     groups = read_groups(options.groups, model.column_names) if options.groups else None
+    # By default, SHAP has its own limit on documents.
     shap_documents = options.documents
     if options.documents == 0:
         shap_documents = dataset.n_documents
@@ -154,6 +155,7 @@ def why(options: WhyOptions, reading: FileOptions) -> None:
 
 def print_why(explanation: Why, top: int) -> None:
     """Print the pair of documents, and the first features and changes."""
+    # The pair and the contributions.
     because = "row order only, because the scores are equal"
     if explanation.difference:
         because = f"{abs(explanation.difference):.6g}"
@@ -167,6 +169,7 @@ def print_why(explanation: Why, top: int) -> None:
         if len(others):
             click.echo(f"  the others together: {sum(others):+.4g}")
     click.echo()
+    # The smallest changes.
     if explanation.smallest is None:
         click.echo(f"no change to one feature swaps A and B ({explanation.tried:,} values tried)")
     else:

@@ -72,6 +72,7 @@ def export(options: Export, reading: FileOptions) -> None:
     proof = export_model(
         model, options.output, options.to, feature_names=names, name=options.name, data=rows, allow=options.allow
     )
+    # Describe the proof.
     splits = f"both sides of all {proof.nodes:,} splits"
     if proof.nodes < proof.of_nodes:
         splits = f"both sides of {proof.nodes:,} of {proof.of_nodes:,} splits"
@@ -85,6 +86,7 @@ def export(options: Export, reading: FileOptions) -> None:
         say("rows with infinite values were not tested, as the input format of the target cannot hold them")
     if proof.untried:
         say(f"values within {proof.untried:.2g} of a threshold were not tested, as the target may move it that far")
+    # Describe what the target needs to know.
     used = [model.column_names[i] for i in model.trees().used]
     coded = [name for name, categories in model.categories.items() if categories.values is not None and name in used]
     if coded:
@@ -139,6 +141,7 @@ def verify(options: Verify, reading: FileOptions) -> None:
     from boostrank.export.proof import verify
     from boostrank.model.scores import read_logged
 
+    # Read the logged scores from a file, or from a column of the data.
     column = not os.path.exists(options.against) and all(map(is_table, options.data))
     if column and options.against not in (columns := header_of(options.data[0])):
         hint = did_you_mean(options.against, columns)
@@ -157,6 +160,7 @@ def verify(options: Verify, reading: FileOptions) -> None:
     if options.as_json:
         print_json({**asdict(proof), "equal": equal, "first_place": row})
         return
+    # Print the level of agreement and the first difference.
     queries = count_of(proof.queries, "query", "queries")
     documents = count_of(proof.documents, "document")
     click.echo(f"{options.against}: {_EQUAL[proof.level]}: {documents} of {queries}")

@@ -91,11 +91,13 @@ def _check(file: str, as_json: bool) -> None:
         click.echo(f"{spec.name}: {spec.summary}")
     for finding in check_objective(spec):
         findings.append(finding)
-        failed = [one.check for one in findings if one.status is Status.FAIL]
+        failed = [checked.check for checked in findings if checked.status is Status.FAIL]
         settle(FAILED if failed else DONE)
         if not as_json:
             word = finding.status.value
-            click.echo(f"  {word.upper() if word == 'fail' else word:<5} {finding.check:<9} {finding.message}")
+            if finding.status is Status.FAIL:
+                word = word.upper()
+            click.echo(f"  {word:<5} {finding.check:<9} {finding.message}")
             for heading in ("example", "why", "mend"):
                 text = getattr(finding, heading)
                 if text:
@@ -104,7 +106,8 @@ def _check(file: str, as_json: bool) -> None:
         checks = [asdict(f) | {"status": f.status.value} for f in findings]
         click.echo(json.dumps({"objective": spec.name, "passed": not failed, "checks": checks}))
     else:
-        click.echo(f"{spec.name} fails: {', '.join(failed)}" if failed else f"{spec.name} keeps the contract")
+        verdict = f"fails: {', '.join(failed)}" if failed else "keeps the contract"
+        click.echo(f"{spec.name} {verdict}")
 
 
 def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:

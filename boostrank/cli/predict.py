@@ -56,17 +56,18 @@ def predict(options: Predict, reading: FileOptions) -> None:
             check_writable(options.output, streams=True)
         with without("sklearn", "pandas"):  # engines import them needlessly, which takes a second
             model = RankingModel.load(options.model)
-        calibration, named = model.info.calibration, bool(options.run) or has_names(options.output)
+        calibration = model.info.calibration
+        has_ids = bool(options.run) or has_names(options.output)
         if options.calibrated and calibration is None:
             raise InputError(
                 f"{options.model} is not calibrated; run boostrank calibrate {options.model} DATA on unseen queries"
             )
-        pieces = Reader(reading, options.threads, names=named).scores(
+        pieces = Reader(reading, options.threads, names=has_ids).scores(
             options.data, model, options.model, options.num_iteration
         )
         if options.calibrated:
             calibrated = partial(calibrated_scores, calibration)
-            if named:
+            if has_ids:
                 pieces = (piece._replace(values=calibrated(piece.values)) for piece in pieces)
             else:
                 pieces = map(calibrated, pieces)
@@ -77,7 +78,8 @@ def predict(options: Predict, reading: FileOptions) -> None:
         first = list(islice(pieces, 1))
     if options.output == "-":
         for scores in chain(first, pieces):
-            sys.stdout.write((scores if options.run else score_text(scores)).decode())
+            text = scores if options.run else score_text(scores)
+            sys.stdout.write(text.decode())
         return
     write_scores(options.output, chain(first, pieces))
 

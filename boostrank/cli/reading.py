@@ -50,7 +50,8 @@ class Reader:
         from boostrank.export import TARGETS
 
         expression = expression_of(gain)
-        self.options = replace(reading, keep_names=names, gain=None if expression is None else expression.text)
+        text = None if expression is None else expression.text
+        self.options = replace(reading, keep_names=names, gain=text)
         self._stream, self._labelled, self._threads = stream, labelled, threads
         self._asks_for_gain = asks and gain is None
         self._keywords = self.options.keywords | {"threads": threads}
@@ -106,8 +107,10 @@ class Reader:
             how = self._keywords | {"like": like, "progress": progress}
             pieces = scores_of_files(model, paths, num_iteration=num_iteration, **how)
             for piece in pieces or ():
-                rows += len(piece.values if self.options.keep_names else piece)
+                scores = piece.values if self.options.keep_names else piece
+                rows += len(scores)
                 yield piece
+        # Without a stream of scores, read all rows first.
         if pieces is None:
             if not self.options.regroup:
                 self._stream = {"cache": False}

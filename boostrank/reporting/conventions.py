@@ -245,7 +245,7 @@ def tied_documents(
     """Count documents that share a score, rounded to `score_type`, with another label's document in their query."""
     y = np.asarray(labels, dtype=np.float64)
     with np.errstate(over="ignore"):
-        s = np.asarray(scores).astype(np.float32 if score_type == "float32" else np.float64)
+        s = np.asarray(scores).astype(score_type)
     if not y.size:
         return 0
     owner = queries.of_rows()

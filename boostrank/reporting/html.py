@@ -31,7 +31,7 @@ def environment() -> Any:
     @jinja2.pass_context
     def table(context: Any, table: Any, rows: Any = (), columns: Any = (), **options: Any) -> Any:
         if isinstance(table, str):  # a table of the page only
-            table = table_of_rows(table, rows, columns)
+            table = _page_table(table, rows, columns)
         return draw(context, replace(table, **options))
 
     jinja = jinja2.Environment(
@@ -67,7 +67,7 @@ def data_text(value: Any) -> Markup:
     return Markup(text.replace("<", "\\u003c"))
 
 
-def table_of_rows(name: str, rows: Iterable[Sequence[Any]], columns: Iterable[Sequence[Any]]) -> Table:
+def _page_table(name: str, rows: Iterable[Sequence[Any]], columns: Iterable[Sequence[Any]]) -> Table:
     """Return a table, given rows of values or cells, and the arguments of each `Column`."""
     declared = [Column(*arguments) for arguments in columns]
     values = zip(*rows, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -109,13 +110,9 @@ def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Chur
 
     longer, several = queries.sizes > k, queries.sizes > 1
     per_query = np.where(longer, entered(k), np.nan)
-    return Churn(
-        k=k,
-        changed=float(per_query[longer].mean()) if longer.any() else float("nan"),
-        queries=int(longer.sum()),
-        first=float(entered(1)[several].mean()) if several.any() else float("nan"),
-        per_query=per_query,
-    )
+    changed = float(per_query[longer].mean()) if longer.any() else math.nan
+    first = float(entered(1)[several].mean()) if several.any() else math.nan
+    return Churn(k=k, changed=changed, queries=int(longer.sum()), first=first, per_query=per_query)
 
 
 def rank_changes_in(
@@ -153,6 +150,7 @@ def explain(
         return [], []
     rows = np.array([[fell.row, rose.row] for fell, rose in pairs], dtype=np.int64)
     spans = [slice(*queries.ptr[[q, q + 1]].tolist()) for q in map(queries.of_row, rows[:, 0].tolist())]
+    # Compute score differences and contributions in standard deviations of the scores in the query.
     nothing = np.zeros(len(pairs))
     values: dict[str, Float64Array] = {}
     margins, lifts, notes = [], [], []
@@ -166,6 +164,7 @@ def explain(
             parts, seen = None, {}
         lifts.append(None if parts is None else {name: part / spread for name, part in parts.items()})
         values |= seen
+    # Sort the features of each pair by the change of their contribution.
     swaps = []
     for i, (fell, rose) in enumerate(pairs):
         changes: list[dict[str, Any]] = []

@@ -129,7 +129,9 @@ def segmentations(
     built_in = by_length(queries), by_best_label(labels, queries)
     if table is None:
         return built_in
-    return by_table(table if isinstance(table, Mapping) else read_segments(table), queries), *built_in
+    if not isinstance(table, Mapping):
+        table = read_segments(table)
+    return by_table(table, queries), *built_in
 
 
 def holm(p: npt.ArrayLike) -> Float64Array:
@@ -163,7 +165,8 @@ class Means:
 
 def amount_with_interval(mean: float, low: float, high: float) -> str:
     """Format a mean without its sign, followed by its interval unless that is NaN, as `0.0004 [0.0001, 0.0007]`."""
-    low, high = sorted((low, high) if mean >= 0.0 else (-low, -high))
+    if mean < 0.0:
+        low, high = -high, -low
     return f"{abs(mean):.4f}" + interval(low, high, pattern=" [{}, {}]")
 
 

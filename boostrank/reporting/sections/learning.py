@@ -135,6 +135,7 @@ def learning(c: Context) -> Learning:
         documents = max(1, _WALKS // max(1, trees.count))
     part = data.sample(documents, c.seed)
     prefixes, queries, scores = _prefixes(c, trees, part)
+    # Take the metrics that the training recorded.
     before = model.info.rounds_before
     rows = [
         (dataset, metric, before + number, float(value))
@@ -148,6 +149,7 @@ def learning(c: Context) -> Learning:
         notes.append("The model file has no record of its training, so only the curve on these data is shown.")
     if "dart" in map(str, (model.info.parameters or {}).values()):
         notes.append("DART rescales earlier trees, so a prefix of the trees is not a model of the training.")
+    all_scores = scores if part is data and trees.double else None
     return Learning(
         metric=c.metric,
         prefixes=prefixes,
@@ -160,7 +162,7 @@ def learning(c: Context) -> Learning:
         negligible=c.negligible,
         begins=_beginning(trees, c.rules.without_names),
         notes=tuple(notes),
-        scores=scores if part is data and trees.double else None,
+        scores=all_scores,
     )
 
 

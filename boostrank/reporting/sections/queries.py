@@ -122,18 +122,21 @@ def query_values(c: Context, worst: int = 20) -> QueryValues:
 
 def _segments_of(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> Data:
     """Return the table of the segments that have an included query."""
-    masks = [(cut.of_query == i) & ~np.isnan(values) for i in range(len(cut.names))]
-    kept = [i for i, inside in enumerate(masks) if inside.any()]
-    weights = data.queries.each_weight
-    means = [means_over_queries(values[masks[i], None], weights[masks[i]], seed=seed) for i in kept]
-    columns: Data = {"kind": [cut.kind] * len(kept), "name": [cut.names[i] for i in kept]}
-    columns["queries"] = np.array([mean.queries.item() for mean in means])
-    for name in ("mean", "low", "high"):
-        numbers = np.array([getattr(mean, name).item() for mean in means])
-        few = (columns["queries"] < FEWEST_FOR_INTERVAL) & (name != "mean")
-        columns[name] = np.where(few, np.nan, numbers)
-    quantiles = np.array([np.quantile(values[masks[i]], _QUANTILES) for i in kept]).reshape(-1, len(_QUANTILES))
-    return columns | {f"q{round(100 * q):02d}": quantiles[:, i] for i, q in enumerate(_QUANTILES)}
+    inside = (cut.of_query == np.arange(len(cut.names))[:, None]) & ~np.isnan(values)
+    kept = np.flatnonzero(inside.any(axis=1))
+    columns = np.where(inside[kept], values, np.nan).T
+    means = means_over_queries(columns, data.queries.each_weight, seed=seed)
+    few = means.queries < FEWEST_FOR_INTERVAL
+    quantiles = np.nanquantile(columns, _QUANTILES, axis=0)
+    names = [f"q{round(100 * quantile):02d}" for quantile in _QUANTILES]
+    return {
+        "kind": [cut.kind] * kept.size,
+        "name": [cut.names[i] for i in kept.tolist()],
+        "queries": means.queries,
+        "mean": means.mean,
+        "low": np.where(few, np.nan, means.low),
+        "high": np.where(few, np.nan, means.high),
+    } | dict(zip(names, quantiles, strict=True))
 
 
 def _worst_queries(
