@@ -86,8 +86,8 @@ class _Commands(click.Group):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        own = _SUBCOMMANDS.get(self.name or "")
-        self._headings = {"Commands": own} if own else _HEADINGS
+        subcommands = _SUBCOMMANDS.get(self.name or "")
+        self._headings = {"Commands": subcommands} if subcommands else _HEADINGS
         self._summaries = {name: text for commands in self._headings.values() for name, text in commands.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -106,15 +106,15 @@ class _Commands(click.Group):
         return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        grouped = {word: f"{group} {word}" for group, own in _SUBCOMMANDS.items() for word in own}
+        grouped = {word: f"{group} {word}" for group, words in _SUBCOMMANDS.items() for word in words}
         # `boostrank join` is `boostrank data join`, but `boostrank compare` is a command itself.
         if self.name not in _SUBCOMMANDS and args[0] in grouped.keys() - self._summaries.keys():
             args = [*grouped[args[0]].split(), *args[1:]]
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:  # suggest commands of groups too
-            known = {**grouped, **{name: name for name in self._summaries}}
-            near = [f" Did you mean {known[word]!r}?" for word in difflib.get_close_matches(args[0], known, 1)]
+            names = {**grouped, **{name: name for name in self._summaries}}
+            near = [f" Did you mean {names[word]!r}?" for word in difflib.get_close_matches(args[0], names, 1)]
             raise click.UsageError(error.message + "".join(near), ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -160,14 +160,16 @@ main = cli
 
 def commands() -> dict[str, click.Command]:
     """Return all commands by name: `train`, `data split`, ..."""
-    found: dict[str, click.Command | None] = {}
-    for name in cli.list_commands(click.Context(cli)):
-        one = cli.get_command(click.Context(cli), name)
-        if isinstance(one, _Commands):
-            found |= {f"{name} {word}": one.get_command(click.Context(one), word) for word in one._summaries}
-        else:
-            found[name] = one
-    return {name: one for name, one in found.items() if one is not None}
+    names: dict[str, click.Command] = {}
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        if isinstance(command, _Commands):
+            subcommands = {word: command.get_command(click.Context(command), word) for word in command._summaries}
+            names |= {f"{name} {word}": subcommand for word, subcommand in subcommands.items() if subcommand}
+        elif command is not None:
+            names[name] = command
+    return names
 
 
 def run() -> None:

@@ -7,6 +7,7 @@ import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, get_type_hints
 
 import click
@@ -28,10 +29,10 @@ class FloatRange(click.FloatRange):
     """A finite number in a range. In contrast, `click.FloatRange` accepts nan."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        found = super().convert(value, param, ctx)
-        if not math.isfinite(found):
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
-        return found
+        return number
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]
@@ -86,7 +87,8 @@ def readable(path: str) -> str:
     if path == "-" and not os.path.exists(path):
         raise InputError(f"{path}: standard input is not supported here; write it to a file")
     if not os.access(path, os.R_OK):
-        raise InputError(f"{path}: {'cannot be read' if os.path.exists(path) else 'no such file'}")
+        reason = "cannot be read" if os.path.exists(path) else "no such file"
+        raise InputError(f"{path}: {reason}")
     return path
 
 
@@ -102,40 +104,49 @@ def _readable_data(path: str) -> str:
 class Flag(click.Option):
     """A command-line option, with its declaration."""
 
-    def __init__(self, one: Option) -> None:
-        self.declared = one
-        value = one.default if one.unset is SAME else one.unset
+    def __init__(self, option: Option) -> None:
+        self.declared = option
+        default = option.default if option.unset is SAME else option.unset
         # An explicit default of None would be treated as a given value.
-        default: dict[str, Any] = {} if one.required else {"default": None if one.several else value}
+        keywords: dict[str, Any] = {}
+        if not option.required:
+            keywords["default"] = None if option.several else default
+        names = (option.short, option.spelled, option.name)
+        repeated = " May be repeated." if option.several else ""
         super().__init__(
-            [*([one.short] if one.short else []), one.spelled, one.name],
-            help=one.help + (" May be repeated." if one.several else ""),
-            **default,
-            show_default=one.shown or (not one.several and value not in (None, False, ())),
-            type=_type_of(one),
-            is_flag=one.kind == "bool",
-            multiple=one.several,
-            required=one.required,
-            metavar=one.metavar
-            or ("FILE" if one.file else None if one.parse else {"int": "N", "float": "X"}.get(one.kind)),
-            is_eager=one.name in ("config", "cluster"),
-            callback=read_config if one.name == "config" else None,
+            [name for name in names if name],
+            help=option.help + repeated,
+            **keywords,
+            show_default=option.shown or (not option.several and default not in (None, False, ())),
+            type=_type_of(option),
+            is_flag=option.kind == "bool",
+            multiple=option.several,
+            required=option.required,
+            metavar=_metavar_of(option),
+            is_eager=option.name in ("config", "cluster"),
+            callback=read_config if option.name == "config" else None,
         )
 
 
-def _type_of(one: Option) -> Any:
-    if one.parse is not None:
-        return Parsed(*one.parse)
-    if one.file:
-        return click.Path(file_okay=False) if one.file == "folder" else File(one.file)
-    if one.choices:
-        return click.Choice(one.choices, case_sensitive=False)
-    if one.kind == "int":
-        return click.IntRange(one.ge, one.le)  # type: ignore[arg-type]
-    if one.kind == "float":
-        low = one.ge if one.gt is None else one.gt
-        return FloatRange(low, one.le, min_open=one.gt is not None)
-    return None if one.kind == "bool" else str
+def _metavar_of(option: Option) -> str | None:
+    if option.metavar or option.file:
+        return option.metavar or "FILE"
+    return None if option.parse else {"int": "N", "float": "X"}.get(option.kind)
+
+
+def _type_of(option: Option) -> Any:
+    if option.parse is not None:
+        return Parsed(*option.parse)
+    if option.file:
+        return click.Path(file_okay=False) if option.file == "folder" else File(option.file)
+    if option.choices:
+        return click.Choice(option.choices, case_sensitive=False)
+    if option.kind == "int":
+        return click.IntRange(option.ge, option.le)  # type: ignore[arg-type]
+    if option.kind == "float":
+        low = option.ge if option.gt is None else option.gt
+        return FloatRange(low, option.le, min_open=option.gt is not None)
+    return None if option.kind == "bool" else str
 
 
 class Command(click.Command):
@@ -149,26 +160,21 @@ class Command(click.Command):
         self._run, self._replaceable = run, replaceable
         self._structs = [kind for parameter, kind in get_type_hints(run).items() if parameter != "return"]
         flags: dict[str, Option] = {}
-        for one in (one for struct in self._structs for one in declared(struct).values()):
-            if one.positional or one.flag is not None:
-                flags.setdefault(one.spelled, one)
-        self.options = {one.name: one for one in flags.values()}
-        params: list[click.Parameter] = []
-        for one in self.options.values():
-            if one.positional:
-                how: dict[str, Any] = {"metavar": one.metavar, "nargs": -1 if one.several else 1, "type": _type_of(one)}
-                params.append(click.Argument([one.name], required=one.required, **how))
-            else:
-                params.append(Flag(one))
-        self.is_long = len(params) > _SHORT and any(one.common for one in self.options.values())
+        for struct in self._structs:
+            for option in declared(struct).values():
+                if option.positional or option.flag is not None:
+                    flags.setdefault(option.spelled, option)
+        self.options = {option.name: option for option in flags.values()}
+        params: list[click.Parameter] = [_parameter_of(option) for option in flags.values()]
+        self.is_long = len(params) > _SHORT and any(option.common for option in flags.values())
         if self.is_long:
-            how = {"is_flag": True, "is_eager": True, "expose_value": False, "hidden": True}
+            how: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "hidden": True}
             params.append(click.Option(["--help-all"], callback=_print_all_help, **how))
         super().__init__(name, callback=self._call, params=params, help=run.__doc__)
 
     def _call(self, **values: Any) -> Any:
         context = click.get_current_context()
-        return self._run(*(_filled(struct, values, context) for struct in self._structs))
+        return self._run(*(_fill_struct(struct, values, context) for struct in self._structs))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Check the options without opening files, and then run the command.
@@ -179,8 +185,8 @@ class Command(click.Command):
                 output files, whatever their names are.
         """
         unset = (None, ParameterSource.DEFAULT)
-        given = [one for one in self.options if ctx.get_parameter_source(one) not in unset and ctx.params.get(one)]
-        for message in contradictions(self.options, given, lambda one: one.spelled):
+        names = [name for name in self.options if ctx.get_parameter_source(name) not in unset and ctx.params.get(name)]
+        for message in contradictions(self.options, names, lambda option: option.spelled):
             raise click.UsageError(message, ctx)
         files: dict[str, list[str]] = {}
         for parameter in self.params:
@@ -188,7 +194,7 @@ class Command(click.Command):
                 kind = "replaceable" if parameter.name in self._replaceable else parameter.type.kind
                 value = ctx.params.get(parameter.name or "")
                 values = value if isinstance(value, tuple) else [value]
-                files.setdefault(kind, []).extend(one for one in values if isinstance(one, str))
+                files.setdefault(kind, []).extend(path for path in values if isinstance(path, str))
         if [*files.get("data", ()), *files.get("replaceable", ())].count("-") > 1:
             raise click.UsageError("standard input can be read only once", ctx)
         _check_outputs(files)
@@ -199,24 +205,36 @@ class Command(click.Command):
         short = self.is_long and not ctx.meta.get(_ALL)
         sections: dict[str, list[tuple[str, str]]] = {"Most used": []}
         others = 0
-        for one in self.get_params(ctx):
-            record = one.get_help_record(ctx) if isinstance(one, click.Option) else None
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
             if record is None:
                 continue
-            common = isinstance(one, Flag) and (one.declared.common or one.required) and self.is_long
-            if short and not common and one is not self.get_help_option(ctx):
+            group, common = "Options", False
+            if isinstance(param, Flag):
+                option = param.declared
+                group, common = option.group, self.is_long and (option.common or option.required)
+            if short and not common and param is not self.get_help_option(ctx):
                 others += 1
                 continue
-            group = "Most used" if common else one.declared.group if isinstance(one, Flag) else "Options"
-            sections.setdefault(group, []).append(record)
-        rest = sections.pop("Options", [])
+            heading = "Most used" if common else group
+            sections.setdefault(heading, []).append(record)
+        # The option --help comes last.
+        ending = sections.pop("Options", [])
         if short:
-            rest.insert(0, ("--help-all", f"Show the other {others} options as well."))
-        sections["Options"] = rest  # --help, last
-        for heading, records in sections.items():
+            ending.insert(0, ("--help-all", f"Show the other {others} options as well."))
+        for heading, records in {**sections, "Options": ending}.items():
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
+
+
+def _parameter_of(option: Option) -> click.Parameter:
+    """Return the argument or the flag of an option."""
+    if not option.positional:
+        return Flag(option)
+    count = -1 if option.several else 1
+    how: dict[str, Any] = {"metavar": option.metavar, "nargs": count, "type": _type_of(option)}
+    return click.Argument([option.name], required=option.required, **how)
 
 
 def command(
@@ -231,12 +249,12 @@ def _check_outputs(files: Mapping[str, list[str]]) -> None:
     from boostrank.cli.show import check_page
     from boostrank.core.files import check_not_read, check_writable, lock_path, record_path
 
-    read = [one for kind in ("read", "data", "rankers") for one in files.get(kind, ()) if one != "-"]
-    read += [one.rpartition(".py")[0] + ".py" for one in files.get("objective", ()) if ".py" in one]
-    written = [one for kind in ("write", "page", "output", "stream") for one in files.get(kind, ())]
+    read = [path for kind in ("read", "data", "rankers") for path in files.get(kind, ()) if path != "-"]
+    read += [path.rpartition(".py")[0] + ".py" for path in files.get("objective", ()) if ".py" in path]
+    written = [path for kind in ("write", "page", "output", "stream") for path in files.get(kind, ())]
     for number, path in enumerate(written):
         check_not_read(path, read)
-        others = [name for one in written if one != path for name in (record_path(one), lock_path(one))]
+        others = [name for other in written if other != path for name in (record_path(other), lock_path(other))]
         if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *others]):
             raise InputError(f"{path}: the file would be written twice; name another file")
     for kind, check in (("write", check_writable), ("page", check_page)):
@@ -251,22 +269,22 @@ def _print_all_help(context: click.Context, parameter: click.Parameter, value: b
         context.exit()
 
 
-def _filled(struct: type[Any], values: Mapping[str, Any], context: click.Context) -> Any:
+def _fill_struct(struct: type[Any], values: Mapping[str, Any], context: click.Context) -> Any:
     """Create an option struct from the command-line values, and merge configuration tables by name."""
-    found = {}
-    for name, one in declared(struct).items():
-        if name not in values or (one.flag is None and not one.positional):
+    fields = {}
+    for name, option in declared(struct).items():
+        if name not in values or (option.flag is None and not option.positional):
             continue
         value = values[name]
-        if one.kind.startswith("Mapping"):
+        if option.kind.startswith("Mapping"):
             value = {**context.meta.get(name, {}), **dict(value or ())}
-        elif one.several:
+        elif option.several:
             value = tuple(value or ())
-            if one.parse is not None and value and isinstance(value[0], tuple) and one.default is None:
-                value = tuple(word for words in value for word in words)  # lists given several times
-            value = value or one.default
-        found[name] = value
-    return struct(**found)
+            if option.parse is not None and value and isinstance(value[0], tuple) and option.default is None:
+                value = tuple(chain.from_iterable(value))  # lists given several times
+            value = value or option.default
+        fields[name] = value
+    return struct(**fields)
 
 
 def read_config(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
@@ -288,51 +306,56 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
         raise FileFormatError(f"not TOML: {str(error).partition(';')[0]}", file=path) from None
     except RecursionError:
         raise FileFormatError("its lists or tables are nested too deeply", file=path) from None
-    known = {_key(p): p for p in context.command.params if p is not parameter and _key(p) != "help"}
+    params = {_key(p): p for p in context.command.params if p is not parameter and _key(p) != "help"}
     defaults: dict[str, Any] = {}
-    given: dict[str | None, str] = {}
+    keys: dict[str | None, str] = {}
     for key, value in content.items():
-        if key in _OF_TRAIN and key not in known:
+        if key in _OF_TRAIN and key not in params:
             continue
-        option = known.get(key.replace("_", "-"))
-        if option is None:
-            raise FileFormatError(f"unknown key {key!r}.{did_you_mean(key, known)}", file=path)
+        param = params.get(key.replace("_", "-"))
+        if param is None:
+            raise FileFormatError(f"unknown key {key!r}.{did_you_mean(key, params)}", file=path)
         if (key in _TABLES) != isinstance(value, dict):
-            what = f"{key!r} must be a table; write [{key}]"
-            raise FileFormatError(what if key in _TABLES else f"{key!r} is an option, not a table", file=path)
+            problem = f"{key!r} is an option, not a table"
+            if key in _TABLES:
+                problem = f"{key!r} must be a table; write [{key}]"
+            raise FileFormatError(problem, file=path)
         _check_numbers(key, value, path)
-        if option.name in given:
-            raise FileFormatError(f"{given[option.name]!r} and {key!r} are the same option", file=path)
-        given[option.name] = key
+        if param.name in keys:
+            raise FileFormatError(f"{keys[param.name]!r} and {key!r} are the same option", file=path)
+        keys[param.name] = key
         if key in _TABLES:
             context.meta[_TABLES[key]] = value
         else:
-            defaults[str(option.name)] = _as_typed(key, option, value, path)
+            defaults[str(param.name)] = _as_typed(key, param, value, path)
     context.default_map = {**(context.default_map or {}), **defaults}
     return path
 
 
 def _check_numbers(key: str, value: Any, path: str) -> None:
     """Refuse integers beyond 64 bits, which no option accepts and which Python may refuse to print."""
-    if isinstance(value, dict | list):
-        for name, one in value.items() if isinstance(value, dict) else ((key, one) for one in value):
-            _check_numbers(name, one, path)
+    if isinstance(value, dict):
+        for name, item in value.items():
+            _check_numbers(name, item, path)
+    elif isinstance(value, list):
+        for item in value:
+            _check_numbers(key, item, path)
     elif isinstance(value, int) and value.bit_length() > 64:
         raise FileFormatError(f"{key}: the integer does not fit in 64 bits", file=path)
 
 
 def _as_typed(key: str, option: click.Parameter, value: Any, path: str) -> Any:
     """Return a value as it would be typed on the command line, so that the option checks it."""
-    shown = str(value).lower() if isinstance(value, bool) else repr(value)[:40]
+    text = str(value).lower() if isinstance(value, bool) else repr(value)[:40]
     if isinstance(option, click.Option) and option.is_flag:
         if not isinstance(value, bool):
-            raise FileFormatError(f"{key} = {shown}: the value must be true or false", file=path)
+            raise FileFormatError(f"{key} = {text}: the value must be true or false", file=path)
         return value
     values = value if isinstance(value, list) else [value]
-    for one in values:
-        if isinstance(one, bool) or not isinstance(one, str | int | float) or "\0" in str(one):
-            raise FileFormatError(f"{key} = {shown}: no value for --{_key(option)}", file=path)
-    texts = [str(one) for one in values]
+    for item in values:
+        if isinstance(item, bool) or not isinstance(item, str | int | float) or "\0" in str(item):
+            raise FileFormatError(f"{key} = {text}: no value for --{_key(option)}", file=path)
+    texts = [str(item) for item in values]
     several = option.nargs == -1 or (isinstance(option, click.Option) and option.multiple)
     return texts if several else ",".join(texts)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import signal
 import sys
@@ -73,13 +72,13 @@ class Split(Tool, SeedOptions):
 
 
 @command("split", replaceable=("files",))  # OUT is a pattern
-def split(own: Split) -> None:
+def split(options: Split) -> None:
     """Split FILE... into parts of whole queries: out-train.txt, out-valid.txt, ... for -o out.txt.
 
     A hash of the query id chooses the part. A query stays in its part when rows are reordered or the data grow. The
     part sizes are therefore approximate.
     """
-    _run("split", own, own.parts, seed=own.seed)
+    _run("split", options, options.parts, seed=options.seed)
 
 
 def _number_or_share(text: str) -> int | float:
@@ -96,13 +95,13 @@ class Sample(Tool, SeedOptions):
 
 
 @command("sample")
-def sample(own: Sample) -> None:
+def sample(options: Sample) -> None:
     """Keep a sample of the queries in FILE..., with all of their rows and in the same order.
 
     A hash of the query id chooses queries, so the order of the rows has no effect. A larger sample contains the
     smaller ones.
     """
-    _run("sample", own, own.queries, seed=own.seed)
+    _run("sample", options, options.queries, seed=options.seed)
 
 
 class Shard(Tool):
@@ -110,12 +109,12 @@ class Shard(Tool):
 
 
 @command("shard", replaceable=("files",))
-def shard(own: Shard) -> None:
+def shard(options: Shard) -> None:
     """Split FILE... by whole queries into N files of similar size: out-000.txt, out-001.txt, ... for -o out.txt.
 
     Each query goes to the file with the fewest rows so far. File sizes differ by at most the longest query.
     """
-    _run("shard", own, own.parts)
+    _run("shard", options, options.parts)
 
 
 class Sort(Tool):
@@ -128,12 +127,12 @@ class Sort(Tool):
 
 
 @command("sort", replaceable=("files",))
-def sort(own: Sort) -> None:
+def sort(options: Sort) -> None:
     """Group the scattered rows of each query in FILE....
 
     Queries are ordered by their first rows. Rows within a query keep their order.
     """
-    _run("sort", own, memory=own.memory_limit)
+    _run("sort", options, memory=options.memory_limit)
 
 
 class Merge(Tool):
@@ -141,12 +140,12 @@ class Merge(Tool):
 
 
 @command("merge")
-def merge(own: Merge) -> None:
+def merge(options: Merge) -> None:
     """Concatenate data sets. A quoted pattern, 'day1/*.gz', is one data set.
 
     A query id that occurs in two data sets is refused, unless --rename makes it unique.
     """
-    _run("merge", own, rename=own.rename)
+    _run("merge", options, rename=options.rename)
 
 
 class Join(QueryIdOptions):
@@ -168,7 +167,7 @@ class Join(QueryIdOptions):
 
 
 @command("join")
-def join(own: Join) -> None:
+def join(options: Join) -> None:
     """Join JUDGEMENTS with logged FEATURES by query and document, to a table for `train`.
 
     \b
@@ -182,11 +181,19 @@ def join(own: Join) -> None:
     """
     from boostrank.files.join import join
 
-    given, tokens = (own.judgements, own.features, own.output), own.missing_tokens
-    found = join(*given, unjudged=own.unjudged, label=own.label, qid=own.qid, id=own.id, missing_tokens=tokens)
-    say(f"{own.output}: {found.documents:,} documents, {found.queries:,} queries")
-    unjudged = {"drop": "left out", "zero": "graded 0 in judged queries, otherwise left out"}.get(own.unjudged, "")
-    words = {
+    result = join(
+        options.judgements,
+        options.features,
+        options.output,
+        unjudged=options.unjudged,
+        label=options.label,
+        qid=options.qid,
+        id=options.id,
+        missing_tokens=options.missing_tokens,
+    )
+    say(f"{options.output}: {result.documents:,} documents, {result.queries:,} queries")
+    unjudged = {"drop": "left out", "zero": "graded 0 in judged queries, otherwise left out"}.get(options.unjudged, "")
+    descriptions = {
         "unlogged": "with a judgement but no features: left out",
         "unjudged": f"with features but no judgement: {unjudged}",
         "disagreeing": "with different grades: the mean is used",
@@ -194,13 +201,13 @@ def join(own: Join) -> None:
         "unrated": "without a grade in the judgements: left out",
         "negative": "with a negative grade in the qrels: 0 is used",
     }
-    for problem, (count, first) in found.problems.items():
+    for problem, (count, first) in result.problems.items():
         if count:
-            say(f"{count_of(count, 'document')} {words[problem]}; first: {first}")
-    click.echo(own.output)
+            say(f"{count_of(count, 'document')} {descriptions[problem]}; first: {first}")
+    click.echo(options.output)
 
 
-def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
+def _run(tool: str, options: Tool, *arguments: Any, **keywords: Any) -> None:
     """Call a tool, and print paths to standard output and counts to standard error.
 
     SIGTERM raises an exception like Ctrl-C, so that temporary files are removed.
@@ -214,13 +221,13 @@ def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
 
     before = signal.signal(signal.SIGTERM, terminate)
     try:
-        with ReadProgress(name_of(own.files)) as progress:
-            options |= {"format": own.data_format, "qid": own.qid, "progress": progress}
-            written = getattr(file_tools, tool)(own.files, own.output, *arguments, **options)
+        with ReadProgress(name_of(options.files)) as progress:
+            keywords |= {"format": options.data_format, "qid": options.qid, "progress": progress}
+            written = getattr(file_tools, tool)(options.files, options.output, *arguments, **keywords)
     finally:
         signal.signal(signal.SIGTERM, before)
     files = written if isinstance(written, list) else [written]
-    shares = list(own.parts.values()) if isinstance(own, Split) else []
+    shares = list(options.parts.values()) if isinstance(options, Split) else []
     total = sum(file.queries for file in files)
     for number, file in enumerate(files):
         share = f" ({file.queries / total:.1%}, requested {shares[number]:.1%})" if shares else ""
@@ -236,7 +243,7 @@ class Make(SeedOptions):
 
 
 @command("make")
-def make(own: Make) -> None:
+def make(options: Make) -> None:
     """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, with the true relevance.
 
     60% of the queries are for training, and 20% each for validation and testing. roles.json describes the features.
@@ -247,11 +254,11 @@ def make(own: Make) -> None:
     from boostrank.data.synthetic import make_ranking_data
     from boostrank.files.writer import write_libsvm
 
-    folder = Path(own.directory)
+    folder = Path(options.directory)
     folder.mkdir(parents=True, exist_ok=True)
     notes, truth = folder / "roles.json", folder / "test-relevance.txt"
     check_writable(notes)
-    data = make_ranking_data(own.queries, seed=own.seed, mean_length=own.mean_length)
+    data = make_ranking_data(options.queries, seed=options.seed, mean_length=options.mean_length)
     parts = data.split()
     for name, part in parts._asdict().items():
         path = folder / f"{name}.txt"
@@ -286,7 +293,7 @@ class CountClicks(Options):
 
 
 @command("count-clicks")
-def count_clicks(own: CountClicks) -> None:
+def count_clicks(options: CountClicks) -> None:
     """Count session logs, one row per impression, into a click log by document and position.
 
     SESSIONS are CSV, TSV, Parquet or Arrow files of any size, which are read once.
@@ -294,18 +301,19 @@ def count_clicks(own: CountClicks) -> None:
     from boostrank.clicks.tables import count_clicks
 
     started = time.monotonic()
+    keys = tuple(name.strip() for name in options.key.split(",")) if options.key else ()
     log = count_clicks(
-        own.sessions,
-        position=own.position,
-        clicked=own.clicked,
-        impressions=own.impressions,
-        row=own.row,
-        keys=tuple(name.strip() for name in own.key.split(",")) if own.key else (),
-        documents=own.documents,
+        options.sessions,
+        position=options.position,
+        clicked=options.clicked,
+        impressions=options.impressions,
+        row=options.row,
+        keys=keys,
+        documents=options.documents,
     )
-    log.write(own.output)
-    say(f"{own.output}: {log!r}, counted in {duration(time.monotonic() - started)}")
-    click.echo(own.output)
+    log.write(options.output)
+    say(f"{options.output}: {log!r}, counted in {duration(time.monotonic() - started)}")
+    click.echo(options.output)
 
 
 class PropensityCommand(JsonOptions):
@@ -326,7 +334,7 @@ class PropensityCommand(JsonOptions):
 
 
 @command("propensities")
-def propensities(own: PropensityCommand) -> None:
+def propensities(options: PropensityCommand) -> None:
     """Estimate the examination probability of each position from documents shown at several positions.
 
     CLICKS is a table with the columns row, position, impressions and clicks, or those of --click-columns. Given the
@@ -339,32 +347,28 @@ def propensities(own: PropensityCommand) -> None:
     from boostrank.clicks.estimation import estimate_propensities
     from boostrank.clicks.tables import ClickColumns, ClickRows, read_clicks
 
-    if own.click_columns is None:
-        log = read_clicks(own.clicks)
+    if options.click_columns is None:
+        log = read_clicks(options.clicks)
     else:
-        log = ClickRows.read(own.clicks, ClickColumns.of(own.click_columns), own.qid or "").log()[0]
-    say(f"{own.clicks}: {log!r}")
-    found = estimate_propensities(log)
-    if own.output is not None:
-        found.write(own.output)
-        say(f"{own.output}: written")
-    if own.as_json:
-        print_json(found.to_dict())
+        log = ClickRows.read(options.clicks, ClickColumns.of(options.click_columns), options.qid or "").log()[0]
+    say(f"{options.clicks}: {log!r}")
+    estimated = estimate_propensities(log)
+    if options.output is not None:
+        estimated.write(options.output)
+        say(f"{options.output}: written")
+    if options.as_json:
+        print_json(estimated.to_dict())
         return
-    _print_propensities(found)
-    say(f"from {found.moved:,} clicked documents that were shown at several positions")
+    _print_propensities(estimated)
+    say(f"from {estimated.moved:,} clicked documents that were shown at several positions")
 
 
-def _print_propensities(found: Propensities) -> None:
-    rows = [["position", "propensity", "95% interval"]]
-    assert found.errors is not None
-    for i, (e, error) in enumerate(zip(found.examination, found.errors, strict=True)):
-        if not math.isfinite(e):
-            rows.append([str(i + 1), "unknown", ""])
-            continue
-        width = math.exp(1.96 * error)
-        rows.append([str(i + 1), f"{e:.3f}", f"{e / width:.3f} to {e * width:.3f}" if i else ""])
-    print_table(rows)
+def _print_propensities(propensities: Propensities) -> None:
+    from boostrank.reporting.sections.clicks import propensities_by_position, propensity_table
+
+    data = propensities_by_position(propensities)
+    positions = list(range(1, len(data["propensity"]) + 1))
+    print_table(propensity_table("propensities", {"position": positions, **data}))
 
 
 class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
@@ -381,7 +385,7 @@ class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
 
 
 @command("simulate-clicks")
-def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
+def simulate_clicks(options: SimulateClicks, reading: FileOptions) -> None:
     """Simulate clicks on graded DATA, to test learning from clicks with a known truth.
 
     MODEL|SCORES ranks each list with some noise, and the first ten documents are shown. Write a line
@@ -393,13 +397,14 @@ def simulate_clicks(own: SimulateClicks, reading: FileOptions) -> None:
     from boostrank.clicks.simulate import Users, simulate_clicks
     from boostrank.model.scores import load_ranker, scores_of
 
-    model, reader = load_ranker(own.ranker), Reader(reading, own.threads, names=True)
-    documents = reader.read(own.data, like=reader.feature_space(model, own.ranker, own.data) if model else None)
-    scores = scores_of(own.ranker, model, documents, own.threads)
-    users = Users(cast(Any, own.users))
+    model, reader = load_ranker(options.ranker), Reader(reading, options.threads, names=True)
+    space = reader.feature_space(model, options.ranker, options.data) if model else None
+    documents = reader.read(options.data, like=space)
+    scores = scores_of(options.ranker, model, documents, options.threads)
+    users = Users(cast(Any, options.users))
     log = simulate_clicks(
-        documents.labels, documents.queries, scores, users, impressions=own.impressions, seed=own.seed
+        documents.labels, documents.queries, scores, users, impressions=options.impressions, seed=options.seed
     ).renumbered(documents.input_rows)
-    log.write(own.output)
-    say(f"{own.output}: {log!r}")
-    click.echo(own.output)
+    log.write(options.output)
+    say(f"{options.output}: {log!r}")
+    click.echo(options.output)

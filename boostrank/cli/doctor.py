@@ -145,52 +145,60 @@ class PlanOptions(MemoryOptions, JsonOptions, group="Training"):
 
 
 @command("plan")
-def plan(own: PlanOptions, reading: FileOptions) -> None:
+def plan(options: PlanOptions, reading: FileOptions) -> None:
     """Describe FILE..., and estimate the peak memory of each way of training on them.
 
-    A sample of 12 MB is read, and for compressed files it is read from the beginning. A pipe's size is unknown. The
+    A sample of 12 MB is read, and for compressed files it is read from the beginning. A pipe's size is unknoptions. The
     estimates are for anonymous memory.
     """
     from boostrank.planning import Work, make_plan, survey
 
     how = reading.keywords
-    surveys = {name_of(list(own.files)): survey(list(own.files), **how)}
-    surveys |= {path: survey(path, **how) for path in own.valid}
+    surveys = {name_of(list(options.files)): survey(list(options.files), **how)}
+    surveys |= {path: survey(path, **how) for path in options.valid}
     train, *others = surveys.values()
-    work = Work(train=train, valid=others, params={"num_leaves": own.num_leaves})
-    found = make_plan(work, backend=own.backend, limit=own.memory_limit)
-    if own.as_json:
-        click.echo(json.dumps(_plan_as_json(found, surveys)))
+    work = Work(train=train, valid=others, params={"num_leaves": options.num_leaves})
+    plan = make_plan(work, backend=options.backend, limit=options.memory_limit)
+    if options.as_json:
+        click.echo(json.dumps(_plan_as_json(plan, surveys)))
     else:
-        lines = [line for name, one in surveys.items() for line in _described(name, one)]
-        click.echo("\n".join([*lines, "", *_routes(found)]))
-        if found.chosen is not None:
-            click.echo(f"\n* {found.chosen.options}: {found.why}")
-    found.check()
+        for name, survey_of_file in surveys.items():
+            click.echo("\n".join(_describe(name, survey_of_file)))
+        click.echo()
+        _print_routes(plan)
+        if plan.chosen is not None:
+            click.echo(f"\n* {plan.chosen.options}: {plan.why}")
+    plan.check()
 
 
-def _described(name: str, found: Survey) -> list[str]:
-    weight = "" if found.text_bytes is None else f"; {size_words(found.text_bytes)} of text"
-    of_them = f", {'' if found.exact else 'at least '}{found.used:,} of them used" * (found.used < found.features)
-    how = "all of it read" if found.exact else f"from a sample of {found.sampled_rows:,} rows"
-    return [
-        f"{name}: {found.row_words} ({how}{weight})",
-        f"  {found.features:,} features{of_them}; {found.present:.1%} of the cells named, {found.nonzero:.1%} not 0",
-        *([f"  {found.refused_rows:,} rows cannot be read; run boostrank doctor"] if found.refused_rows else []),
+def _describe(name: str, survey: Survey) -> list[str]:
+    """Return the lines about a file."""
+    weight = "" if survey.text_bytes is None else f"; {size_words(survey.text_bytes)} of text"
+    how, least = "all of it read", ""
+    if not survey.exact:
+        how, least = f"from a sample of {survey.sampled_rows:,} rows", "at least "
+    used = f", {least}{survey.used:,} of them used" if survey.used < survey.features else ""
+    lines = [
+        f"{name}: {survey.row_words} ({how}{weight})",
+        f"  {survey.features:,} features{used}; {survey.present:.1%} of the cells named, {survey.nonzero:.1%} not 0",
     ]
+    if survey.refused_rows:
+        lines.append(f"  {survey.refused_rows:,} rows cannot be read; run boostrank doctor")
+    return lines
 
 
-def _routes(plan: Plan) -> list[str]:
+def _print_routes(plan: Plan) -> None:
     rows = [["", "peak memory"]]
     for route in plan.routes:
         peak = "?" if math.isinf(route.peak) else size_words(route.peak)
-        rows.append([f"{'*' if route is plan.chosen else ' '} {route.backend}: {route.words}", peak])
-    return aligned(rows)
+        mark = "*" if route is plan.chosen else " "
+        rows.append([f"{mark} {route.backend}: {route.words}", peak])
+    click.echo("\n".join(aligned(rows)))
 
 
 def _plan_as_json(plan: Plan, surveys: Mapping[str, Survey]) -> dict[str, Any]:
     return {
-        "files": [{"name": name} | asdict(found) for name, found in surveys.items()],
+        "files": [{"name": name} | asdict(survey) for name, survey in surveys.items()],
         "routes": [
             {
                 "backend": route.backend,

@@ -80,11 +80,11 @@ def _status_of(work: Callable[[], Any]) -> int:
         usage = isinstance(error, click.ClickException)
         if _running["debug"] and not usage:
             traceback.print_exc()
-        say(f"boostrank: error: {_words(error)}")
+        say(f"boostrank: error: {_describe(error)}")
         return BAD_INPUT if usage else getattr(error, "exit_code", FAILED)
 
 
-def _words(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     """Describe an error in one line."""
     match error:
         case click.UsageError():
@@ -111,28 +111,29 @@ def _without_far_options(error: click.UsageError) -> str:
         return error.format_message()
     typed = error.option_name.strip("-")
     name = typed.replace("-", "_")
-    known = {one for option in (error.ctx.command.params if error.ctx else ()) for one in option.opts}
-    ours = next((one.spelled for one in declared(TrainOptions).values() if name in one.params), None)
-    if ours in known:
-        return f"{error.message.rstrip('.')}: use {ours}"
-    close = difflib.get_close_matches(typed, [one.strip("-") for one in error.possibilities or ()], 1, 0.75)
+    params = error.ctx.command.params if error.ctx else ()
+    flags = {flag for option in params for flag in option.opts}
+    for option in declared(TrainOptions).values():
+        if name in option.params and option.spelled in flags:
+            return f"{error.message.rstrip('.')}: use {option.spelled}"
+    close = difflib.get_close_matches(typed, [flag.strip("-") for flag in error.possibilities or ()], 1, 0.75)
     hint = f". Did you mean --{close[0]}?" if close else ""
-    if not close and "--param" in known and engines_with(name):
+    if not close and "--param" in flags and engines_with(name):
         hint = f": pass it to the engine with --param {name}=VALUE"
     return f"{error.message.rstrip('.')}{hint}"
 
 
 def _as_options(message: str) -> str:
     """Write arguments in a library message as options, so that `gain='linear'` becomes `--gain linear`."""
-    known = [*declared(TrainOptions).values(), *declared(FileOptions).values()]
-    flags = {one.name: one.spelled for one in known if one.flag is not None}
+    options = [*declared(TrainOptions).values(), *declared(FileOptions).values()]
+    flags = {option.name: option.spelled for option in options if option.flag is not None}
 
-    def option(found: re.Match[str]) -> str:
-        name, value = found.groups()
+    def replace(argument: re.Match[str]) -> str:
+        name, value = argument.groups()
         between = "=" if value.startswith("-") else " "
-        return f"{flags[name]}{between}{shlex.quote(value)}" if name in flags else found[0]
+        return f"{flags[name]}{between}{shlex.quote(value)}" if name in flags else argument[0]
 
-    return _ARGUMENT.sub(option, message)
+    return _ARGUMENT.sub(replace, message)
 
 
 def say(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,10 +12,11 @@ from boostrank.cli.reading import Reader, metrics_of
 from boostrank.cli.show import print_json, print_table, print_wrapped
 from boostrank.core.errors import InputError
 from boostrank.options import FileOptions, MeasureOptions, argument, option
+from boostrank.reporting.table import Column, table_of_rows
 
 if TYPE_CHECKING:
     from boostrank.core.conventions import Conventions
-    from boostrank.metrics import MetricResult, PairedDifference
+    from boostrank.metrics import MetricResult
 
     Results = dict[str, MetricResult]
 
@@ -36,7 +36,7 @@ class Evaluate(MeasureOptions, group="Measures"):
 
 
 @command("evaluate")
-def evaluate(own: Evaluate, reading: FileOptions) -> None:
+def evaluate(options: Evaluate, reading: FileOptions) -> None:
     """Measure rankers on DATA, with 95% intervals over the queries.
 
     Each ranker is a model, or a file with one score per line in the order of DATA, or a table from `predict`.
@@ -48,60 +48,88 @@ def evaluate(own: Evaluate, reading: FileOptions) -> None:
     or MS MARCO, or are tables (BEIR, ranx, PyTerrier) or JSON. ir-measures, if installed, computes metrics that
     boostrank lacks: judged@10, bpref, rbp(p=0.8,rel=1).
     """
-    from boostrank.metrics import Conventions, paired_difference
+    from boostrank.metrics import Conventions
+
+    runs = options.qrels is not None
+    usual = "trec" if runs else None
+    rules = Conventions.of(options.conventions or usual, options.gain)
+    results, weights = _of_runs(options, rules) if runs else _of_rankers(options, reading, rules)
+    numbers = _numbers(results, weights, both=runs)
+    first, *others = numbers
+    if options.as_json:
+        content = numbers if others else numbers[first]
+        print_json(content)
+        return
+    for path, metrics in numbers.items():
+        title = path if path == first else f"{path}, and its query-by-query difference to {first}"
+        click.echo(title)
+        rows = [{"metric": name, **row} for name, row in metrics.items()]
+        print_table(table_of_rows("metrics", rows, _COLUMNS))
+        click.echo()
+    adjusted = f"; p is adjusted for {len(others)} rankers by Holm's method" if len(others) > 1 else ""
+    print_wrapped([rules.describe() + adjusted], indent="")
+
+
+def _numbers(results: dict[str, Results], weights: Any, *, both: bool) -> dict[str, Any]:
+    """Return ranker -> metric -> numbers, which include the difference from the first ranker.
+
+    With `both`, differences leave out the queries that either ranker lacks.
+    """
+    from boostrank.metrics import paired_difference
     from boostrank.reporting.segments import holm
 
-    rules = Conventions.of(own.conventions or ("trec" if own.qrels else None), own.gain)
-    results, weights = _of_runs(own, own.qrels, rules) if own.qrels else _of_rankers(own, reading, rules)
     first, *others = results
-    differences: dict[str, dict[str, PairedDifference]] = {path: {} for path in others}
-    for path in others:
-        for name, result in results[path].items():
-            ours, theirs = result.per_query, results[first][name].per_query
-            if own.qrels:  # use the queries of both runs
-                ours, theirs = ours + 0.0 * theirs, theirs + 0.0 * ours
-            differences[path][name] = paired_difference(ours, theirs, weights=weights)
-    for name in next(iter(results.values())) if len(others) > 1 else ():
-        adjusted = holm([differences[path][name].p for path in others]).tolist()
+    numbers: dict[str, Any] = {path: {} for path in results}
+    for name, reference in results[first].items():
+        for path in results:
+            result, base = results[path][name], reference.per_query
+            row = {"mean": result.mean, "low": result.low, "high": result.high, "queries": result.queries}
+            numbers[path][name] = row | {"left_out": result.per_query.size - result.queries}
+            if path == first:
+                continue
+            values = result.per_query
+            if both:
+                values, base = values + 0.0 * base, base + 0.0 * values
+            d = paired_difference(values, base, weights=weights)
+            ends = {"difference_low": d.low, "difference_high": d.high}
+            numbers[path][name] |= {"difference": d.mean, **ends, "p": d.p}
+        adjusted = holm([numbers[path][name]["p"] for path in others]).tolist()
         for path, p in zip(others, adjusted, strict=True):
-            differences[path][name] = dataclasses.replace(differences[path][name], p=p)
-    if own.as_json:
-        print_json(_as_json(results, differences))
-        return
-    for path in results:
-        _print_block(path, results[path], first, differences.get(path))
-    several = f"; p is adjusted for {len(others)} rankers by Holm's method" * (len(others) > 1)
-    print_wrapped([rules.describe() + several], indent="")
+            numbers[path][name]["p"] = p
+    return numbers
 
 
-def _of_rankers(own: Evaluate, reading: FileOptions, rules: Conventions) -> tuple[dict[str, Results], Any]:
+def _of_rankers(options: Evaluate, reading: FileOptions, rules: Conventions) -> tuple[dict[str, Results], Any]:
     """Return each ranker's results, and the query weights."""
     from boostrank.metrics import BoundMetrics, Metric
     from boostrank.model.scores import columns_of, load_ranker, scores_of
 
-    rankers, data = _rankers_and_data(own.files)
-    wanted = Metric.all_of(metrics_of(own.metrics))
+    rankers, data = _rankers_and_data(options.files)
+    metrics = Metric.all_of(metrics_of(options.metrics))
     models = {path: load_ranker(path) for path in rankers}
-    named = any(one is None and "id" in columns_of(path, alone=False) for path, one in models.items())
-    reader = Reader(reading, own.threads, gain=own.gain, asks=True, names=named or rules.ties == "docno")
+    scores = [path for path, model in models.items() if model is None]
+    has_names = rules.ties == "docno" or any("id" in columns_of(path, alone=False) for path in scores)
+    reader = Reader(reading, options.threads, gain=options.gain, asks=True, names=has_names)
     bound, results = None, {}
     for path, dataset in reader.read_for(models, data):
         if bound is None:
-            measured = wanted, dataset.labels, dataset.queries, rules
-            bound = BoundMetrics(*measured, docnos=dataset.document_names, threads=own.threads)
-        results[path] = bound.results(scores_of(path, models[path], dataset, own.threads))
+            measured = (dataset.labels, dataset.queries, rules, options.threads)
+            bound = BoundMetrics(metrics, *measured, docnos=dataset.document_names)
+        results[path] = bound.results(scores_of(path, models[path], dataset, options.threads))
     return results, dataset.queries.weights
 
 
-def _of_runs(own: Evaluate, qrels: str, rules: Conventions) -> tuple[dict[str, Results], None]:
+def _of_runs(options: Evaluate, rules: Conventions) -> tuple[dict[str, Results], None]:
     """Return each run file's results."""
     from boostrank.files.judgements import values_by_query
     from boostrank.model.trec import evaluate_run
 
-    judged, results, metrics = values_by_query(qrels), {}, metrics_of(own.metrics)
-    for path in own.files:
+    qrels = options.qrels or ""
+    judged, metrics = values_by_query(qrels), metrics_of(options.metrics)
+    results = {}
+    for path in options.files:
         run = values_by_query(readable(path), run=True)
-        results[path] = evaluate_run(metrics, run, judged, rules, own.threads)
+        results[path] = evaluate_run(metrics, run, judged, rules, options.threads)
         missing, more = len(judged.keys() - run.keys()), len(run.keys() - judged.keys())
         if missing or more:
             say(
@@ -124,35 +152,11 @@ def _rankers_and_data(files: tuple[str, ...]) -> tuple[list[str], list[str]]:
     return rankers, list(files[many:])
 
 
-def _as_json(
-    results: dict[str, dict[str, MetricResult]], differences: dict[str, dict[str, PairedDifference]]
-) -> dict[str, Any]:
-    """Return metric -> numbers, or for several rankers, ranker -> metric -> numbers and `difference` from the first."""
-    keys = ("mean", "low", "high", "queries")
-    numbers: dict[str, dict[str, dict[str, Any]]] = {
-        path: {name: {key: getattr(r, key) for key in keys} for name, r in metrics.items()}
-        for path, metrics in results.items()
-    }
-    for path, metrics in differences.items():
-        for name, difference in metrics.items():
-            numbers[path][name]["difference"] = dataclasses.asdict(difference)
-    return numbers if len(numbers) > 1 else next(iter(numbers.values()))
-
-
-def _print_block(
-    path: str, results: dict[str, MetricResult], first: str, differences: dict[str, PairedDifference] | None
-) -> None:
-    columns = ["metric", "mean", "95% interval", "queries", "left out"]
-    rows = [
-        [r.name, f"{r.mean:.4f}", f"{r.low:.4f} to {r.high:.4f}", f"{r.queries:,}", f"{r.per_query.size - r.queries:,}"]
-        for r in results.values()
-    ]
-    if differences is None:
-        click.echo(path)
-    else:
-        click.echo(f"{path}, and its query-by-query difference to {first}")
-        columns[3:] = ["difference", "95% interval", "p"]
-        for row, d in zip(rows, differences.values(), strict=True):
-            row[3:] = [f"{d.mean:+.4f}", f"{d.low:+.4f} to {d.high:+.4f}", f"{d.p:.4f}"]
-    print_table([columns, *rows])
-    click.echo()
+_COLUMNS = (
+    Column("metric"),
+    Column("mean", format=".4f", ends=("low", "high")),
+    Column("queries", format=""),
+    Column("left_out", "left out", ""),
+    Column("difference", format="+.4f", ends=("difference_low", "difference_high")),
+    Column("p", format=".4f"),
+)

@@ -11,9 +11,10 @@ import click
 from boostrank.cli.command import Command, command
 from boostrank.cli.errors import DONE, GATE_SHUT, say, settle
 from boostrank.cli.reading import Reader, name_of
-from boostrank.cli.show import print_json, shown
+from boostrank.cli.show import print_json
 from boostrank.core.errors import InputError, did_you_mean
 from boostrank.options import FileOptions, JsonOptions, ModelOptions, Options, ThreadOptions, argument, option
+from boostrank.reporting.table import printable
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -49,7 +50,7 @@ class _WithTargets(Command):
 
 
 @command("export", kind=_WithTargets)
-def export(own: Export, reading: FileOptions) -> None:
+def export(options: Export, reading: FileOptions) -> None:
     """Write MODEL for a search engine or a library, and check that it returns the same scores there.
 
     The check scores rows on both sides of every split, with zeros, missing values, infinities and unseen categories. It
@@ -63,12 +64,15 @@ def export(own: Export, reading: FileOptions) -> None:
     from boostrank.files.names import name_of as feature_name
     from boostrank.model.ranking_model import RankingModel
 
-    target = TARGETS.get(own.to)
-    names = None if own.names is None else read_feature_names(own.names)
-    model, rows = RankingModel.load(own.model), None
-    if own.data:
-        model, rows = Reader(reading, None, labelled=False).read_for_model(own.model, own.data)
-    proof = export_model(model, own.output, own.to, feature_names=names, name=own.name, data=rows, allow=own.allow)
+    target = TARGETS.get(options.to)
+    names = None if options.names is None else read_feature_names(options.names)
+    model, rows = RankingModel.load(options.model), None
+    if options.data:
+        model, rows = Reader(reading, None, labelled=False).read_for_model(options.model, options.data)
+    proof = export_model(
+        model, options.output, options.to, feature_names=names, name=options.name, data=rows, allow=options.allow
+    )
+    # Describe the proof.
     splits = f"both sides of all {proof.nodes:,} splits"
     if proof.nodes < proof.of_nodes:
         splits = f"both sides of {proof.nodes:,} of {proof.of_nodes:,} splits"
@@ -76,30 +80,32 @@ def export(own: Export, reading: FileOptions) -> None:
     same = "the same bits" if proof.same_bits else same
     if proof.other_leaves:
         same = f"except for {' and '.join(proof.other_leaves)} rows, {same}"
-    click.echo(f"{own.output}: for {target.title}, {proof.size:,} bytes")
+    click.echo(f"{options.output}: for {target.title}, {proof.size:,} bytes")
     click.echo(f"checked by {proof.proved_by}: {proof.rows:,} rows, {splits}: {same}")
     if target.finite:
         say("rows with infinite values were not tested, as the input format of the target cannot hold them")
     if proof.untried:
         say(f"values within {proof.untried:.2g} of a threshold were not tested, as the target may move it that far")
+    # Describe what the target needs to know.
     used = [model.column_names[i] for i in model.trees().used]
-    coded = [feature for feature, one in model.categories.items() if one.values is not None and feature in used]
+    coded = [name for name, categories in model.categories.items() if categories.values is not None and name in used]
     if coded:
-        say(f"{', '.join(coded)}: the target expects category codes, as listed in {own.model}.meta.json")
+        say(f"{', '.join(coded)}: the target expects category codes, as listed in {options.model}.meta.json")
     for kind, count in proof.other_leaves.items():
         say(f"{kind}: {count:,} rows have different scores in the target, accepted by --allow {kind}")
     if proof.moves is not None:
         largest = proof.moves.largest
-        click.echo(f"{name_of(own.data)}: {moved_line(proof.moves)}; the largest difference is {largest:.2g}")
+        click.echo(f"{name_of(options.data)}: {moved_line(proof.moves)}; the largest difference is {largest:.2g}")
     if names is not None and len({*map(feature_name, names)} - {*model.feature_names}):
-        pairs = [f"{mine} is {feature_name(one)}" for mine, one in zip(model.feature_names[:5], names, strict=False)]
+        renamed = zip(model.feature_names[:5], names, strict=False)
+        pairs = [f"{mine} is {feature_name(theirs)}" for mine, theirs in renamed]
         pairs += ["..."] * (len(model.feature_names) > len(pairs))
-        say(f"names in {own.names} are taken in the model's order: {', '.join(pairs)}")
+        say(f"names in {options.names} are taken in the model's order: {', '.join(pairs)}")
     if target.rules.missing is not None and model.info.fill:
         values = ", ".join(f"{name}={shortest(model.info.fill[name])}" for name in used if name in model.info.fill)
         if values:
             click.echo(f"defaults: {target.default.format(value='VALUE')} of each feature: {values}")
-    for line in how_to(target, own.output, own.name):
+    for line in how_to(target, options.output, options.name):
         click.echo(line)
 
 
@@ -122,7 +128,7 @@ class Verify(ModelOptions, JsonOptions, ThreadOptions):
 
 
 @command("verify")
-def verify(own: Verify, reading: FileOptions) -> None:
+def verify(options: Verify, reading: FileOptions) -> None:
     """Compare the scores that a search engine logged for the documents in DATA with MODEL's scores.
 
     Scores are equal (to the logged digits), equal up to rounding to float32, different with the same ranking of each
@@ -135,43 +141,47 @@ def verify(own: Verify, reading: FileOptions) -> None:
     from boostrank.files.tables import header_of, is_table
     from boostrank.model.scores import read_logged
 
-    column = not os.path.exists(own.against) and all(map(is_table, own.data))
-    if column and own.against not in (known := header_of(own.data[0])):
-        hint = did_you_mean(own.against, known)
-        raise InputError(f"--against {own.against!r} is neither a file nor a column of {own.data[0]}.{hint}")
-    ignored = frozenset([own.against] if column else [])
-    reader = Reader(reading, own.threads, labelled=False, names=True)
-    model, rows = reader.read_for_model(own.model, own.data, ignored=ignored)
+    # Read the logged scores from a file, or from a column of the data.
+    column = not os.path.exists(options.against) and all(map(is_table, options.data))
+    if column and options.against not in (columns := header_of(options.data[0])):
+        hint = did_you_mean(options.against, columns)
+        raise InputError(f"--against {options.against!r} is neither a file nor a column of {options.data[0]}.{hint}")
+    ignored = frozenset([options.against] if column else [])
+    reader = Reader(reading, options.threads, labelled=False, names=True)
+    model, rows = reader.read_for_model(options.model, options.data, ignored=ignored)
     if column:
-        scores, precision = read_logged(own.data[0], rows, own.against, own.data[1:])
+        scores, precision = read_logged(options.data[0], rows, options.against, options.data[1:])
     else:
-        scores, precision = read_logged(own.against, rows)
-    found = verify(model, rows, scores, precision=precision)
-    equal = found.equal(own.tolerance)
-    place = None if found.first is None else _place(rows, found.first[0])
+        scores, precision = read_logged(options.against, rows)
+    proof = verify(model, rows, scores, precision=precision)
+    equal = proof.equal(options.tolerance)
+    row = None if proof.first is None else _describe_row(rows, proof.first[0])
     settle(DONE if equal else GATE_SHUT)
-    if own.as_json:
-        print_json({**asdict(found), "equal": equal, "first_place": place})
+    if options.as_json:
+        print_json({**asdict(proof), "equal": equal, "first_place": row})
         return
-    queries = count_of(found.queries, "query", "queries")
-    click.echo(f"{own.against}: {_EQUAL[found.level]}: {count_of(found.documents, 'document')} of {queries}")
-    if found.first is not None:
-        _, query, own_score, logged = found.first
-        share = 100.0 * found.different / found.documents
+    # Print the level of agreement and the first difference.
+    queries = count_of(proof.queries, "query", "queries")
+    documents = count_of(proof.documents, "document")
+    click.echo(f"{options.against}: {_EQUAL[proof.level]}: {documents} of {queries}")
+    if proof.first is not None:
+        _, query, score, logged = proof.first
+        share = proof.different / proof.documents
         click.echo(
-            f"different scores: {found.different:,} ({share:.1f}%), by up to {found.largest:.3g}; "
-            f"different ranks: {found.moved:,}"
+            f"different scores: {proof.different:,} ({share:.1%}), by up to {proof.largest:.3g}; "
+            f"different ranks: {proof.moved:,}"
         )
-        click.echo(
-            f"first: {shown(place or '')}, query {shown(query)}: {logged:.9g} logged, {own_score:.9g} by the model"
-        )
+        document = printable(f"{row}, query {query}")
+        click.echo(f"first: {document}: {logged:.9g} logged, {score:.9g} by the model")
 
 
-def _place(data: RankingDataset, row: int) -> str:
-    """Return the name and place of an input row, which is counted from 0."""
-    at = row if data.input_rows is None else int((data.input_rows == row).argmax())
+def _describe_row(data: RankingDataset, row: int) -> str:
+    """Return the name, file and line of an input row, which is counted from 0."""
+    position = row
+    if data.input_rows is not None:
+        position = int((data.input_rows == row).argmax())
     assert data.queries.places is not None  # it was read from files
-    file, line = data.queries.places(at)
-    place = f"{file}:{line}" if line else file
-    name = "" if data.document_names is None else data.document_names[at]
-    return f"{name} ({place})" if name else place
+    file, line = data.queries.places(position)
+    source = f"{file}:{line}" if line else file
+    name = "" if data.document_names is None else data.document_names[position]
+    return f"{name} ({source})" if name else source

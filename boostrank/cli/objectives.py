@@ -37,7 +37,7 @@ class Objectives(JsonOptions):
 
 
 @command("objectives")
-def objectives(own: Objectives) -> None:
+def objectives(options: Objectives) -> None:
     """List the objectives, describe NAME in full, or check your own objective.
 
     \b
@@ -45,35 +45,37 @@ def objectives(own: Objectives) -> None:
     boostrank objectives --check my.py
     boostrank train train.txt --objective my.py --model model.txt
     """
-    if own.template:
+    if options.template:
         from boostrank.checking.user_file import template_text
 
         click.echo(template_text(), nl=False)
         return
-    if own.check is not None:
-        _check(own.check, own.as_json)
+    if options.check is not None:
+        _check(options.check, options.as_json)
         return
     from boostrank.objectives import OBJECTIVES
 
     page = click.HelpFormatter(width=click.get_current_context().terminal_width, max_width=100)
-    if own.name is not None and own.name.lower() == "auto":
+    if options.name is not None and options.name.lower() == "auto":
         from boostrank.objective.mixture import AUTO
 
         summary = f"{_AUTO_SUMMARY}, from a linear start"
-        if own.as_json:
+        if options.as_json:
             click.echo(json.dumps({"name": "auto", "summary": summary, "objective": AUTO}, indent=2))
             return
         page.write_text(f"auto: {summary}")
         page.write_paragraph()
         page.write_dl([("stands for", AUTO)])
-    elif own.as_json:
-        found = [_described(spec) for spec in OBJECTIVES] if own.name is None else _described(OBJECTIVES.get(own.name))
-        click.echo(json.dumps(found, indent=2))
+    elif options.as_json:
+        content: Any = [_describe(spec) for spec in OBJECTIVES]
+        if options.name is not None:
+            content = _describe(OBJECTIVES.get(options.name))
+        click.echo(json.dumps(content, indent=2))
         return
-    elif own.name is None:
+    elif options.name is None:
         _write_list(page, list(OBJECTIVES))
     else:
-        _write_one(page, OBJECTIVES.get(own.name))
+        _write_one(page, OBJECTIVES.get(options.name))
     click.echo(page.getvalue().strip())
 
 
@@ -89,11 +91,13 @@ def _check(file: str, as_json: bool) -> None:
         click.echo(f"{spec.name}: {spec.summary}")
     for finding in check_objective(spec):
         findings.append(finding)
-        failed = [one.check for one in findings if one.status is Status.FAIL]
+        failed = [checked.check for checked in findings if checked.status is Status.FAIL]
         settle(FAILED if failed else DONE)
         if not as_json:
             word = finding.status.value
-            click.echo(f"  {word.upper() if word == 'fail' else word:<5} {finding.check:<9} {finding.message}")
+            if finding.status is Status.FAIL:
+                word = word.upper()
+            click.echo(f"  {word:<5} {finding.check:<9} {finding.message}")
             for heading in ("example", "why", "mend"):
                 text = getattr(finding, heading)
                 if text:
@@ -102,7 +106,8 @@ def _check(file: str, as_json: bool) -> None:
         checks = [asdict(f) | {"status": f.status.value} for f in findings]
         click.echo(json.dumps({"objective": spec.name, "passed": not failed, "checks": checks}))
     else:
-        click.echo(f"{spec.name} fails: {', '.join(failed)}" if failed else f"{spec.name} keeps the contract")
+        verdict = f"fails: {', '.join(failed)}" if failed else "keeps the contract"
+        click.echo(f"{spec.name} {verdict}")
 
 
 def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:
@@ -112,7 +117,8 @@ def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:
     with page.section("Objectives"):
         page.write_dl([("auto", _AUTO_SUMMARY), *((spec.name, spec.summary) for spec in specs)])
     with page.section("Objectives of the engines"):
-        page.write_dl([(f"{name}:{own}", "") for name, engine in ENGINES.items() for own in engine.native_objectives])
+        names = [f"{name}:{native}" for name, engine in ENGINES.items() for native in engine.native_objectives]
+        page.write_dl([(name, "") for name in names])
     with page.section("Mixtures: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"):
         page.write_dl(_param_rows(MIXTURE_PARAMS))
     with page.section("Options that every objective takes"):
@@ -141,7 +147,7 @@ def _write_one(page: click.HelpFormatter, spec: ObjectiveSpec) -> None:
         page.write_dl(_param_rows(_shared_options(spec), partial(default_of, spec)))
 
 
-def _described(spec: ObjectiveSpec) -> dict[str, Any]:
+def _describe(spec: ObjectiveSpec) -> dict[str, Any]:
     """Describe an objective as plain data."""
 
     def plain(param: Param) -> dict[str, Any]:
@@ -161,8 +167,12 @@ def _deviation(spec: ObjectiveSpec) -> str:
     """Describe the deviations from the source, among them the options that have another default here."""
     from boostrank.kernels.options import OPTIONS
 
-    own = [(option, value) for option in OPTIONS if (value := spec.default_options.get(option.name)) is not None]
-    texts = [f"{option.name}={value} by default, {option.name}={option.default} in the source" for option, value in own]
+    defaults = spec.default_options
+    texts = [
+        f"{option.name}={defaults[option.name]} by default, {option.name}={option.default} in the source"
+        for option in OPTIONS
+        if defaults.get(option.name) is not None
+    ]
     return "; ".join(filter(None, [spec.deviation, *texts]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from itertools import chain, islice
 
 import click
@@ -12,6 +13,7 @@ from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json
 from boostrank.core.errors import InputError
 from boostrank.options import FileOptions, JsonOptions, ModelOptions, ThreadOptions, option
+from boostrank.reporting.table import interval
 
 
 class Predict(ModelOptions, ThreadOptions):
@@ -24,7 +26,7 @@ class Predict(ModelOptions, ThreadOptions):
 
 
 @command("predict")
-def predict(own: Predict, reading: FileOptions) -> None:
+def predict(options: Predict, reading: FileOptions) -> None:
     """Score the documents in DATA with MODEL, and write one score per line in input order, or a table.
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). DATA is one or more files, plain or compressed, a
@@ -50,31 +52,36 @@ def predict(own: Predict, reading: FileOptions) -> None:
         from boostrank.model.ranking_model import RankingModel, calibrated_scores
         from boostrank.model.scores import has_names, write_scores
 
-        if own.output != "-":
-            check_writable(own.output, streams=True)
+        if options.output != "-":
+            check_writable(options.output, streams=True)
         with without("sklearn", "pandas"):  # engines import them needlessly, which takes a second
-            model = RankingModel.load(own.model)
-        known, named = model.info.calibration, bool(own.run) or has_names(own.output)
-        if own.calibrated and known is None:
+            model = RankingModel.load(options.model)
+        calibration = model.info.calibration
+        has_ids = bool(options.run) or has_names(options.output)
+        if options.calibrated and calibration is None:
             raise InputError(
-                f"{own.model} is not calibrated; run boostrank calibrate {own.model} DATA on unseen queries"
+                f"{options.model} is not calibrated; run boostrank calibrate {options.model} DATA on unseen queries"
             )
-        pieces = Reader(reading, own.threads, names=named).scores(own.data, model, own.model, own.num_iteration)
-        if own.calibrated:
-            pieces = (
-                one._replace(values=calibrated_scores(known, one.values)) if named else calibrated_scores(known, one)
-                for one in pieces
-            )
-        if own.run:
+        pieces = Reader(reading, options.threads, names=has_ids).scores(
+            options.data, model, options.model, options.num_iteration
+        )
+        if options.calibrated:
+            calibrated = partial(calibrated_scores, calibration)
+            if has_ids:
+                pieces = (piece._replace(values=calibrated(piece.values)) for piece in pieces)
+            else:
+                pieces = map(calibrated, pieces)
+        if options.run:
             from boostrank.model.trec import run_text
 
-            pieces = run_text(pieces, own.run)
+            pieces = run_text(pieces, options.run)
         first = list(islice(pieces, 1))
-    if own.output == "-":
+    if options.output == "-":
         for scores in chain(first, pieces):
-            sys.stdout.write((scores if own.run else score_text(scores)).decode())
+            text = scores if options.run else score_text(scores)
+            sys.stdout.write(text.decode())
         return
-    write_scores(own.output, chain(first, pieces))
+    write_scores(options.output, chain(first, pieces))
 
 
 class Calibrate(ModelOptions, JsonOptions, ThreadOptions):
@@ -82,7 +89,7 @@ class Calibrate(ModelOptions, JsonOptions, ThreadOptions):
 
 
 @command("calibrate", replaceable=("model",))
-def calibrate(own: Calibrate, reading: FileOptions) -> None:
+def calibrate(options: Calibrate, reading: FileOptions) -> None:
     """Fit a map from scores to expected grades on DATA that MODEL has not seen, and store it in MODEL's record.
 
     The map keeps the order within each query. `predict --calibrated` applies it, and `report` shows its reliability.
@@ -94,18 +101,19 @@ def calibrate(own: Calibrate, reading: FileOptions) -> None:
     from boostrank.core.files import check_writable, reserved
     from boostrank.model.calibration import calibrate
 
-    output = own.output or own.model
+    output = options.output or options.model
     check_writable(output)
     with reserved(output):
-        model, data = Reader(reading, own.threads).read_for_model(own.model, own.data)
-        model = calibrate(model, data, threads=own.threads)
+        model, data = Reader(reading, options.threads).read_for_model(options.model, options.data)
+        model = calibrate(model, data, threads=options.threads)
         model.save(output)
-    found = model.info["calibration"]
-    if own.as_json:
-        print_json(found)
+    record = model.info["calibration"]
+    if options.as_json:
+        print_json(record)
         return
-    error, low, high = found["error"]
-    shares = f"{found['explained']:.1%} by the calibrated score, {found['explained_by_query']:.1%} by the query"
-    click.echo(f"{output}: calibrated on {found['rows']:,} documents in {found['queries']:,} queries")
-    click.echo(f"calibration error: {error:.4f} [{low:.4f}, {high:.4f}]; raw scores: {found['uncalibrated_error']:.4f}")
+    error, low, high = record["error"]
+    ends, raw = interval(low, high, pattern="[{}, {}]"), record["uncalibrated_error"]
+    shares = f"{record['explained']:.1%} by the calibrated score, {record['explained_by_query']:.1%} by the query"
+    click.echo(f"{output}: calibrated on {record['rows']:,} documents in {record['queries']:,} queries")
+    click.echo(f"calibration error: {error:.4f} {ends}; raw scores: {raw:.4f}")
     click.echo(f"variance of grades explained: {shares}")

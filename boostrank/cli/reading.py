@@ -50,7 +50,8 @@ class Reader:
         from boostrank.export import TARGETS
 
         expression = expression_of(gain)
-        self.options = replace(reading, keep_names=names, gain=None if expression is None else expression.text)
+        text = None if expression is None else expression.text
+        self.options = replace(reading, keep_names=names, gain=text)
         self._stream, self._labelled, self._threads = stream, labelled, threads
         self._asks_for_gain = asks and gain is None
         self._keywords = self.options.keywords | {"threads": threads}
@@ -68,20 +69,21 @@ class Reader:
         started, name = time.monotonic(), name_of(paths)
         with ReadProgress(name) as progress:
             how = self._keywords | {"labelled": labelled and self._labelled, "like": like, "progress": progress}
-            data: RankingDataset = (
-                read_files(paths, **how) if self._stream is None else stream_files(paths, **self._stream, **how)
-            )
+            if self._stream is None:
+                data = read_files(paths, **how)
+            else:
+                data = stream_files(paths, **self._stream, **how)
         action = "remembered" if data.on_disk and not data.features.is_open else "read"
         weights = "weights" if data.document_weights is None else "document weights (not used by metrics)"
         roles = {"label": "labels", "qid": "queries", "weight": weights, "id": "names"}
         columns, files = data.provenance.options, data.provenance.files[1:]
-        said = [f"{word} from column {columns[role]!r}" for role, word in roles.items() if role in columns]
-        said += [f"labels from the gain {data.gain}"] if data.gain is not None else []
-        said += [f"{weights} from {file}" for file in files if file.endswith(WEIGHT_SUFFIX)][:3]
-        said.append(f"{action} in {duration(time.monotonic() - started)}")
+        notes = [f"{word} from column {columns[role]!r}" for role, word in roles.items() if role in columns]
+        notes += [f"labels from the gain {data.gain}"] if data.gain is not None else []
+        notes += [f"{weights} from {file}" for file in files if file.endswith(WEIGHT_SUFFIX)][:3]
+        notes.append(f"{action} in {duration(time.monotonic() - started)}")
         say(
             f"{name}: {data.n_documents:,} rows, {len(data.queries):,} queries, {data.n_features:,} features, "
-            f"{', '.join(said)}"
+            f"{', '.join(notes)}"
         )
         return data
 
@@ -105,16 +107,24 @@ class Reader:
             how = self._keywords | {"like": like, "progress": progress}
             pieces = scores_of_files(model, paths, num_iteration=num_iteration, **how)
             for piece in pieces or ():
-                rows += len(piece.values if self.options.keep_names else piece)
+                scores = piece.values if self.options.keep_names else piece
+                rows += len(scores)
                 yield piece
+        # Without a stream of scores, read all rows first.
         if pieces is None:
             if not self.options.regroup:
                 self._stream = {"cache": False}
             data = self.read(paths, like=like, labelled=False)
             scores = model.predict(data, num_iteration=num_iteration, threads=self._threads)
-            qids = data.queries.row_ids() if data.provenance.options["queries"] == "qid" else None
-            named = (None if one is None else data.in_input_order(one) for one in (qids, data.document_names))
-            yield Named(scores, *named) if self.options.keep_names else scores
+            if not self.options.keep_names:
+                yield scores
+                return
+            qids, names = None, data.document_names
+            if data.provenance.options["queries"] == "qid":
+                qids = data.in_input_order(data.queries.row_ids())
+            if names is not None:
+                names = data.in_input_order(names)
+            yield Named(scores, qids, names)
         else:
             took = duration(time.monotonic() - started)
             say(f"{name}: {rows:,} rows, {model.n_features:,} features, scored in {took}")
@@ -125,14 +135,15 @@ class Reader:
         from boostrank.files.source import expand, format_of
 
         base, paths = model.info.index_base, [data] if isinstance(data, str) else list(data)
-        named = base is not None or self.options.feature_names
-        if not named and not format_of(paths, self.options.data_format).is_table:
+        has_names = base is not None or self.options.feature_names
+        if not has_names and not format_of(paths, self.options.data_format).is_table:
             from boostrank.files.formats.libsvm import LibsvmSource, base_in
 
-            auto, files = self.options.zero_based == "auto", (one for one in expand(data) if os.path.isfile(str(one)))
-            written = {base_in(LibsvmSource.head_of(file)) for file in files if auto}
-            base = 0 if self.options.zero_based == "true" or 0 in written else 1
-            if auto and not written - {None}:
+            auto = self.options.zero_based == "auto"
+            files = [file for file in expand(data) if auto and os.path.isfile(str(file))]
+            bases = {base_in(LibsvmSource.head_of(file)) for file in files}
+            base = 0 if self.options.zero_based == "true" or 0 in bases else 1
+            if auto and not bases - {None}:
                 warnings.warn(
                     f"{path} does not record the number of its first feature in libsvm text, so 1 is assumed. Set "
                     "--zero-based true for 0, or --zero-based false for 1 without this warning",
@@ -167,12 +178,12 @@ class Reader:
             if model is not None:
                 self._say_gain(model, name)
         spaces = {name: self.feature_space(model, name, paths) for name, model in models.items() if model is not None}
-        known = frozenset(name for space in spaces.values() for name in space.feature_names)
-        spaces = {name: replace(one, ignored=known.difference(one.feature_names)) for name, one in spaces.items()}
+        names = frozenset(name for space in spaces.values() for name in space.feature_names)
+        for name, of_model in spaces.items():
+            spaces[name] = replace(of_model, ignored=names.difference(of_model.feature_names))
         first = next(iter(spaces), None)
         different = [name for name in spaces if spaces[name] != spaces[first]] if first else []
-        pipes = (os.path.exists(one) and not os.path.isfile(one) and not os.path.isdir(one) for one in paths)
-        once = [one for one, pipe in zip(paths, pipes, strict=True) if one == "-" or pipe]
+        once = [path for path in paths if path == "-" or _is_pipe(path)]
         if different and once:
             raise InputError(
                 f"{first} and {different[0]} number features differently, but {once[0]} can be read only once; "
@@ -184,6 +195,10 @@ class Reader:
             if space not in data:
                 data[space] = self.read(paths, like=space)
             yield name, data[space]
+
+
+def _is_pipe(path: str) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def metrics_of(names: Sequence[str]) -> list[Any]:
@@ -210,7 +225,8 @@ def declared_features(
     if all(map(is_table, files)):
         return declared, replace(reading, feature_names=None)
     # Names in plain text are those of the data.
-    return (declared if not all(isinstance(one, str) for one in declared) else ()), reading
+    in_text = all(isinstance(feature, str) for feature in declared)
+    return (() if in_text else declared), reading
 
 
 def name_of(paths: str | Sequence[str]) -> str:

@@ -51,7 +51,7 @@ class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measur
 
 
 @command("report")
-def report(own: ReportOptions, reading: FileOptions) -> None:
+def report(options: ReportOptions, reading: FileOptions) -> None:
     """Write a page about MODEL on test DATA: metrics, feature importances, dependence of scores on features, the course
     of training, and failures.
 
@@ -63,67 +63,79 @@ def report(own: ReportOptions, reading: FileOptions) -> None:
     from boostrank.reporting.page import report
     from boostrank.reporting.section import page_beside, read_groups
 
-    output = own.output
-    if output is None and not own.as_json:
-        output = page_beside(own.model)
-    folder = Path(output) if output is not None and (output.endswith("/") or Path(output).is_dir()) else None
-    if own.baseline == own.model:
+    output = options.output
+    if output is None and not options.as_json:
+        output = page_beside(options.model)
+    folder = None
+    if output is not None and (output.endswith("/") or Path(output).is_dir()):
+        folder = Path(output)
+    if options.baseline == options.model:
         raise InputError("--baseline is the model itself")
     # Check the options before reading.
-    judged = JudgedData(own, reading, METRICS, (_BY_CLICKS,))
+    judged = JudgedData(options, reading, METRICS, (_BY_CLICKS,))
     if output is not None:
-        read = [own.model, own.baseline, own.segments, own.groups, own.noise, *own.data]
-        check_not_read(output, [one for one in read if one and one != "-"])
+        paths = [options.model, options.baseline, options.segments, options.groups, options.noise, *options.data]
+        check_not_read(output, [path for path in paths if path and path != "-"])
+        page = output
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-        check_page(output if folder is None else str(folder / "report.html"))
-    model = RankingModel.load(own.model)
-    together = read_groups(own.groups, model.column_names) if own.groups else None
+            page = str(folder / "report.html")
+        check_page(page)
+    model = RankingModel.load(options.model)
+    groups = read_groups(options.groups, model.column_names) if options.groups else None
     # Read the data for the model and the baseline.
-    judged.read({own.model: model} | ({own.baseline: load_ranker(own.baseline)} if own.baseline else {}))
-    dataset, previous, clicks = judged.datasets[own.model], None, judged.clicks
-    if own.baseline:
-        previous = judged.datasets[own.baseline].in_input_order(judged.scores(own.baseline))
-    log = _clicks_beside(model, own, reading, dataset.n_documents) if clicks is None else clicks.log
+    models: dict[str, RankingModel | None] = {options.model: model}
+    if options.baseline:
+        models[options.baseline] = load_ranker(options.baseline)
+    judged.read(models)
+    dataset, previous, clicks = judged.datasets[options.model], None, judged.clicks
+    if options.baseline:
+        previous = judged.datasets[options.baseline].in_input_order(judged.scores(options.baseline))
+    propensities = None
+    if clicks is None:
+        log = _clicks_beside(model, options, reading, dataset.n_documents)
+    else:
+        log = clicks.log
+        propensities = clicks.propensities if options.propensities else None
     with StepProgress() as progress:
-        found = report(
+        result = report(
             model,
             dataset,
             judged.metrics,
             baseline=previous,
-            baseline_name=own.baseline,
-            groups=together,
-            documents=own.documents,
+            baseline_name=options.baseline,
+            groups=groups,
+            documents=options.documents,
             clicks=log,
-            propensities=None if own.propensities is None or clicks is None else clicks.propensities,
-            name=own.model,
-            data_name=name_of(own.data),
-            only=own.only or None,
+            propensities=propensities,
+            name=options.model,
+            data_name=name_of(options.data),
+            only=options.only or None,
             progress=progress,
             **judged.options,
         )
-    for section, reason in found.missing.items():
+    for section, reason in result.missing.items():
         say(f"no {section}: {reason}")
     if folder is not None:
-        say(f"{folder}: {len(found.save(folder))} files written")
+        say(f"{folder}: {len(result.save(folder))} files written")
     elif output is not None:
-        write_page(output, found.to_html())
-    if own.as_json:
-        print_json(found.to_dict())
+        write_page(output, result.to_html())
+    if options.as_json:
+        print_json(result.to_dict())
 
 
-def _clicks_beside(model: RankingModel, own: ReportOptions, reading: FileOptions, rows: int) -> ClickLog | None:
+def _clicks_beside(model: RankingModel, options: ReportOptions, reading: FileOptions, rows: int) -> ClickLog | None:
     """Return the click log next to the data for a model trained on clicks, if it exists."""
     from boostrank.clicks.sidecar import ENDING
     from boostrank.clicks.tables import read_clicks
     from boostrank.files.side_files import find_sidecar
     from boostrank.reporting.sections.clicks import learnt_from
 
-    in_order = len(own.data) == 1 and reading.on_bad_line != "skip" and not reading.regroup
+    in_order = len(options.data) == 1 and reading.on_bad_line != "skip" and not reading.regroup
     if not in_order or learnt_from(model)[0] is None:
         return None
     try:
-        name = find_sidecar(own.data[0], (ENDING,))
+        name = find_sidecar(options.data[0], (ENDING,))
         log = None if name is None else read_clicks(name, rows)
     except BoostrankError as error:  # the log was not requested
         say(f"no clicks section: {error}")

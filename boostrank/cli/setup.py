@@ -22,7 +22,7 @@ class Compile(Options):
 
 
 @command("compile")
-def compile(own: Compile) -> int | None:
+def compile(options: Compile) -> int | None:
     """Compile the functions that train (without options), predict, evaluate and doctor need, and cache them.
 
     Run this when building a container image. Later processes on the same type of processor load the machine code from
@@ -32,7 +32,7 @@ def compile(own: Compile) -> int | None:
     from boostrank.kernels.jit import cache_directory, write_fault
     from boostrank.objectives import OBJECTIVES
 
-    for name in own.objectives:
+    for name in options.objectives:
         OBJECTIVES.get(name)
     started, directory = time.monotonic(), cache_directory()
     if directory is None:
@@ -51,7 +51,7 @@ def compile(own: Compile) -> int | None:
             ["data", "make", "d", "--queries", "60"],
             ["train", "d/train.txt", "--rounds", "2", "--model", "m.txt"],
             [*plain, "--valid", "d/valid.txt"],
-            *([*plain, "--valid", "d/valid.txt", "--objective", name] for name in own.objectives),
+            *([*plain, "--valid", "d/valid.txt", "--objective", name] for name in options.objectives),
             ["predict", "m.txt", "d/test.txt", "--output", "scores.txt"],
             ["evaluate", "m.txt", "d/test.txt"],
             ["doctor", "d/train.txt", "--valid", "d/valid.txt"],

@@ -14,13 +14,15 @@ from typing import Any, Self
 import click
 
 from boostrank.cli.errors import say
-from boostrank.core.text import aligned
+from boostrank.reporting.table import Table, list_names
 
 
-def print_table(rows: Sequence[Sequence[str]], remarks: Iterable[str] = ()) -> None:
-    """Print rows as an aligned and indented table, each followed by its remark."""
-    for line, remark in zip_longest(aligned(rows), remarks, fillvalue=""):
+def print_table(table: Table, top: int | None = None, remarks: Iterable[str] = ()) -> None:
+    """Print the first rows of a table, indented, with remarks to the right of the rows."""
+    for line, remark in zip_longest(table.lines(top), remarks, fillvalue=""):
         click.echo(f"  {line}  {remark}".rstrip())
+    if top is not None and len(table) > top:
+        click.echo(f"  ... and {len(table) - top} more (--top {len(table)})")
 
 
 def width() -> int:
@@ -40,14 +42,9 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(jsonable(value), allow_nan=False))
 
 
-def shown(text: str) -> str:
-    """Escape characters that control a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def listed(names: Sequence[str]) -> str:
     """Return the first twelve names, followed by the number of other names."""
-    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    return list_names(names)
 
 
 def check_page(path: str) -> None:
@@ -231,6 +228,6 @@ def duration(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
+    minutes, seconds = divmod(whole, 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.command import command
-from boostrank.cli.compare import COLUMNS, cells_of
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, print_table, print_wrapped, time_left
@@ -30,6 +29,7 @@ from boostrank.options import (
     argument,
     option,
 )
+from boostrank.reporting.table import Column, Table, table_of_objects, table_of_rows
 
 if TYPE_CHECKING:
     from boostrank.reporting.conventions import Explanation, Reading
@@ -43,7 +43,7 @@ class Average(Options):
 
 
 @command("average")
-def average(own: Average) -> None:
+def average(options: Average) -> None:
     """Average MODELs of one engine with the same features into one model.
 
     The result is an ordinary model file with all their trees. An average of models with different seeds (--seed) or
@@ -53,10 +53,10 @@ def average(own: Average) -> None:
     from boostrank.model.averaging import average
     from boostrank.model.ranking_model import RankingModel
 
-    with reserved(own.model):
-        one = average([RankingModel.load(path) for path in own.models])
-        one.save(own.model)
-    click.echo(f"{own.model}: {len(own.models)} models, {one.best_iteration} rounds")
+    with reserved(options.model):
+        model = average([RankingModel.load(path) for path in options.models])
+        model.save(options.model)
+    click.echo(f"{options.model}: {len(options.models)} models, {model.best_iteration} rounds")
 
 
 def progress_line() -> Progress:
@@ -134,20 +134,38 @@ def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) ->
         _print_objectives(comparison)
 
 
+_OBJECTIVES = (
+    Column("objective", " "),
+    Column("rate", format="g"),
+    Column("rounds", format=",.0f"),
+    Column("valid", format=".4f"),
+    Column("test", format=".4f"),
+    Column("mean", "difference", "+.4f", ends=("low", "high")),
+    Column("better", format=""),
+    Column("same", format=""),
+    Column("worse", format=""),
+    Column("p", format=".4f"),
+    Column("p_holm", "p (Holm)", ".4f"),
+)
+_OF_DIFFERENCE = ("mean", "low", "high", "better", "same", "worse", "p", "p_holm")
+
+
 def _print_objectives(comparison: ObjectiveComparison) -> None:
-    rows = [["", "rate", "rounds", "valid", "test", *COLUMNS[3:], "p", "p by Holm"]]
-    edges = []
-    for name, tuned in comparison.objectives.items():
-        numbers = [tuned.valid[tuned.rate], statistics.mean(tuned.test)]
-        d = comparison.differences.get(name)
-        cells = [*cells_of(d)[3:], f"{d.p:.4f}", f"{d.p_holm:.4f}"] if d else [""] * 7
-        rounds = f"{statistics.median(tuned.rounds):,.0f}"
-        rows.append([name, f"{tuned.rate:g}", rounds, *(f"{n:.4f}" for n in numbers), *cells])
-        if tuned.rate in (min(tuned.valid), max(tuned.valid)):
-            edges.append(f"{name}: the best rate is at an end of the grid; add another --rate.")
-    first = next(iter(comparison.objectives))
+    objectives = comparison.objectives
+    rows = []
+    for name, tuned in objectives.items():
+        row = {"objective": name, "rate": tuned.rate, "rounds": statistics.median(tuned.rounds)}
+        row |= {"valid": tuned.valid[tuned.rate], "test": statistics.mean(tuned.test)}
+        difference = comparison.differences.get(name)
+        rows.append(row | {field: getattr(difference, field, None) for field in _OF_DIFFERENCE})
+    first = next(iter(objectives))
     click.echo(f"{comparison.metric} by objective; difference: {first} minus the other on --test")
-    print_table(rows)
+    print_table(table_of_rows("objectives", rows, _OBJECTIVES))
+    edges = [
+        f"{name}: the best rate is at an end of the grid; add another --rate."
+        for name, tuned in objectives.items()
+        if len(tuned.valid) > 1 and tuned.rate in (min(tuned.valid), max(tuned.valid))
+    ]
     luck = "over queries and the luck of training, not that of choosing the rate"
     print_wrapped([f"Intervals and p are {luck}.", *edges], indent="")
 
@@ -158,7 +176,7 @@ class Noise(TrainingsOptions, group="Data and output"):
 
 
 @command("noise")
-def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
+def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
     """Measure how much the metric varies by chance. Smaller differences between two trainings are meaningless.
 
     Train on TRAIN --repeats times with different seeds, with different row orders, and with bootstrap samples of the
@@ -169,66 +187,61 @@ def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
     gain, options = options.gain, prepared(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
-    train_set, valid_set = Reader(reading, options.threads, gain=gain).read_both(own.train, own.valid)
+    train_set, valid_set = Reader(reading, options.threads, gain=gain).read_both(command.train, command.valid)
     assert valid_set is not None  # --valid is required
-    how: dict[str, Any] = {"runs": own.repeats, "backend": options.backend, "conventions": options.conventions}
+    how: dict[str, Any] = {"runs": command.repeats, "backend": options.backend, "conventions": options.conventions}
 
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
-        say(f"training up to {own.repeats * len(SOURCES)} models for {rounds} rounds")
-        found = measure_noise(params, train_set, valid_set, rounds, **how, progress=progress_line())
-    if own.as_json:
-        print_json(_noise_as_json(found))
+        say(f"training up to {command.repeats * len(SOURCES)} models for {rounds} rounds")
+        report = measure_noise(params, train_set, valid_set, rounds, **how, progress=progress_line())
+    if command.as_json:
+        print_json(_noise_as_json(report))
     else:
-        _print_noise(found)
+        _print_noise(report)
 
 
-def _noise_as_json(found: NoiseReport) -> dict[str, Any]:
+def _noise_as_json(noise: NoiseReport) -> dict[str, Any]:
     def plain(spread: Spread) -> dict[str, float]:
         return {name: number for name, number in vars(spread).items() if not math.isnan(number)}
 
-    metrics = {
-        name: {
-            "value": result.mean,
-            "matters": found.matters(name),
-            "sources": {
-                source: plain(found.spread(source, name)) | {"values": values[name].tolist()}
-                for source, values in found.values.items()
-            },
-            "validation queries": plain(found.over_queries(name)),
-        }
-        for name, result in found.first.items()
-    }
-    return {"runs": found.runs, "seconds": found.seconds, "metrics": metrics}
+    metrics = {}
+    for name, result in noise.first.items():
+        sources: dict[str, Any] = {}
+        for source, values in noise.values.items():
+            sources[source] = plain(noise.spread(source, name)) | {"values": values[name].tolist()}
+        spreads = {"sources": sources, "validation queries": plain(noise.over_queries(name))}
+        metrics[name] = {"value": result.mean, "matters": noise.matters(name), **spreads}
+    return {"runs": noise.runs, "seconds": noise.seconds, "metrics": metrics}
 
 
-def _print_noise(found: NoiseReport) -> None:
-    for name, result in found.first.items():
-        rows = [["", "runs", "standard deviation", "95% interval", "matters from"]]
-        for source, values in found.values.items():
-            spread = found.spread(source, name)
-            rows.append([source, str(values[name].size), *_cells(spread), f"{spread.matters:.4f}"])
-        rows.append(["validation queries", "", *_cells(found.over_queries(name)), ""])
+_SPREAD = (
+    Column("source", " "),
+    Column("runs", format=""),
+    Column("sd", "standard deviation", ".4f", ends=("low", "high")),
+    Column("matters", "matters from", ".4f"),
+)
+
+
+def _print_noise(noise: NoiseReport) -> None:
+    for name, result in noise.first.items():
+        spreads = {source: noise.spread(source, name) for source in noise.values}
+        spreads["validation queries"] = noise.over_queries(name)
+        runs = [values[name].size for values in noise.values.values()]
+        table = table_of_objects(name, spreads.values(), _SPREAD, "sd", "low", "high", "matters")
+        table = replace(table, data={"source": list(spreads), "runs": [*runs, None], **table.data})
         click.echo(f"{name}, {result.mean:.4f} without changes")
-        print_table(rows)
+        print_table(table)
         click.echo()
-    idle = [
-        f"{source}: these settings cause no differences, so fewer models were trained."
-        for source, values in found.values.items()
-        if not any(found.spread(source, one).sd for one in values)
-    ]
-    bounds = ", ".join(f"{found.matters(name):.4f} in {name}" for name in found.first)
+    idle = [source for source in noise.values if not any(noise.spread(source, name).sd for name in noise.first)]
+    bounds = ", ".join(f"{noise.matters(name):.4f} in {name}" for name in noise.first)
     texts = (
         f"Two single trainings on these data may differ by up to {bounds} by chance.",
         "matters from: two trainings differ by more through this kind of chance alone once in twenty times.",
         "validation queries: the variation with other validation queries. Rankers measured on the same queries share "
         "it; boostrank evaluate compares them query by query.",
-        *idle,
+        *(f"{source}: these settings cause no differences, so fewer models were trained." for source in idle),
     )
     print_wrapped(texts)
-
-
-def _cells(spread: Spread) -> list[str]:
-    return [f"{spread.sd:.4f}", f"{spread.low:.4f} to {spread.high:.4f}"]
 
 
 class MetricOptions(JsonOptions, ThreadOptions, group="Measures"):
@@ -239,7 +252,7 @@ class MetricOptions(JsonOptions, ThreadOptions, group="Measures"):
 
 
 @command("metrics")
-def metrics(own: MetricOptions, reading: FileOptions) -> None:
+def metrics(options: MetricOptions, reading: FileOptions) -> None:
     """Compute a metric with the conventions of each library, and explain the differences.
 
     MODEL|SCORES is a model, or a file with one score per line in the order of DATA. Differences from --conventions are
@@ -250,47 +263,50 @@ def metrics(own: MetricOptions, reading: FileOptions) -> None:
     from boostrank.model.scores import load_ranker, scores_of
     from boostrank.reporting.conventions import explain_conventions
 
-    wanted, base = Metric.parse(own.metric), own.conventions
-    model = load_ranker(own.ranker)
-    reader = Reader(reading, own.threads, names=True)
-    ((_, dataset),) = reader.read_for({own.ranker: model}, own.data)
-    scores = scores_of(own.ranker, model, dataset, own.threads)
-    measured = (dataset.labels, scores, dataset.queries, wanted)
+    metric, base = Metric.parse(options.metric), options.conventions
+    model = load_ranker(options.ranker)
+    reader = Reader(reading, options.threads, names=True)
+    ((_, dataset),) = reader.read_for({options.ranker: model}, options.data)
+    scores = scores_of(options.ranker, model, dataset, options.threads)
     names = dataset.document_names
     docnos = None if names is None or "" in names else names
-    explanations = explain_conventions(*measured, base=base, docnos=docnos, threads=own.threads)
-    if own.as_json:
-        plain = {one.metric: asdict(one) for one in explanations}
-        for one in explanations:
-            del plain[one.metric]["metric"]
-            plain[one.metric]["ties"] |= {"mass": one.ties.mass, "worth": one.ties.worth}
-        print_json(plain)
+    measured = (dataset.labels, scores, dataset.queries, metric)
+    explanations = explain_conventions(*measured, base=base, docnos=docnos, threads=options.threads)
+    if options.as_json:
+        content = {explanation.metric: asdict(explanation) for explanation in explanations}
+        for explanation, plain in zip(explanations, content.values(), strict=True):
+            del plain["metric"]
+            plain["ties"] |= {"mass": explanation.ties.mass, "worth": explanation.ties.worth}
+        print_json(content)
         return
-    for one in explanations:
-        _print_metrics(one)
+    for explanation in explanations:
+        _print_metrics(explanation)
 
 
-def _print_metrics(found: Explanation) -> None:
+def _print_metrics(explanation: Explanation) -> None:
     from boostrank.reporting.conventions import STEPS
 
-    printed = {r.name: _printed_changes(r, found.value) for r in found.readings if r.value is not None}
-    titles = [step for step in STEPS if any(step in changes for changes in printed.values())]
-    rows = [["", found.metric, *titles], [found.base, f"{found.value:.4f}", *("" for _ in titles)]]
-    for reading in found.readings:
-        if reading.value is not None:
-            cells = (printed[reading.name].get(title, "") for title in titles)
-            rows.append([reading.name, f"{reading.value:.4f}", *cells])
-    click.echo(f"{found.metric} in each library; differences to {found.base} add up from left to right:")
+    metric, base = explanation.metric, explanation.base
+    # A step has a column if a library differs in it.
+    libraries = [library for library in explanation.readings if library.value is not None]
+    changes = [{}, *(_printed_changes(library, explanation.value) for library in libraries)]
+    data: dict[str, Any] = {
+        "library": [base, *(library.name for library in libraries)],
+        "value": [explanation.value, *(library.value for library in libraries)],
+    }
+    data |= {step: [of_library.get(step) for of_library in changes] for step in STEPS}
+    columns = [Column("library", " "), Column("value", metric, ".4f")]
+    columns += [Column(step, format="+.4f") for step in STEPS]
+    click.echo(f"{metric} in each library; differences to {base} add up from left to right:\n")
+    print_table(Table(metric, data, columns))
     click.echo()
-    print_table(rows)
+    print_wrapped(_sentence(library, explanation) for library in explanation.readings)
     click.echo()
-    print_wrapped(_sentence(one, printed.get(one.name, {}), found.base) for one in found.readings)
-    click.echo()
-    ties = found.ties
-    shorter = f", {found.short:,} are shorter than the cut-off" if "@" in found.metric else ""
+    ties = explanation.ties
+    shorter = f", {explanation.short:,} are shorter than the cut-off" if "@" in metric else ""
     about_the_data = (
-        f"Queries: {found.queries:,}; {found.empty:,} have no relevant document, {found.single:,} have one document"
-        f"{shorter}.",
+        f"Queries: {explanation.queries:,}; {explanation.empty:,} have no relevant document, "
+        f"{explanation.single:,} have one document{shorter}.",
         f"Ties: {ties.mass:.2%} of the documents ({ties.tied:,} of {ties.documents:,}) have the same score as a "
         "document of their query with another label.",
         f"Their order can change the metric by {ties.worth:.4f}: {ties.worst:.4f} with the worst order, "
@@ -300,22 +316,25 @@ def _print_metrics(found: Explanation) -> None:
     click.echo()
 
 
-def _printed_changes(reading: Reading, start: float) -> dict[str, str]:
+def _printed_changes(reading: Reading, start: float) -> dict[str, float]:
     """Return each change to four digits. The values are rounded instead of the changes, so that the numbers add up."""
     printed, before = {}, round(start, 4)
     for change in reading.changes:
         after = round(change.value, 4)
         if after != before:
-            printed[change.convention] = f"{after - before:+.4f}"
+            printed[change.convention] = after - before
         before = after
     return printed
 
 
-def _sentence(reading: Reading, printed: dict[str, str], base: str) -> str:
+def _sentence(reading: Reading, explanation: Explanation) -> str:
+    """Describe the largest differences of a library."""
     if reading.value is None:
         return f"{reading.name} does not compute it: {reading.note}"
+    printed = _printed_changes(reading, explanation.value)
     changes = [change for change in reading.changes if change.convention in printed]
     changes.sort(key=lambda change: -abs(change.change))
-    why = "; ".join(f"{printed[change.convention]} is {change.choice}" for change in changes)
-    why = why or f"its differences from {base} have no effect on these data"
-    return f"{reading.name} says {reading.value:.4f}: {why}" + (f" ({reading.note})" if reading.note else "")
+    why = "; ".join(f"{printed[change.convention]:+.4f} is {change.choice}" for change in changes)
+    why = why or f"its differences from {explanation.base} have no effect on these data"
+    note = f" ({reading.note})" if reading.note else ""
+    return f"{reading.name} says {reading.value:.4f}: {why}{note}"

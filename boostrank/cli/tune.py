@@ -31,6 +31,7 @@ from boostrank.options import (
     option,
     parse_assignment,
 )
+from boostrank.reporting.table import interval
 
 if TYPE_CHECKING:
     from boostrank.tuning.search import Trial, TuningResult
@@ -56,7 +57,7 @@ class Tune(WithinQueryOptions, TrainingsOptions, group="Search"):
 
 
 @command("tune")
-def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
+def tune(command: Tune, options: FitOptions, reading: FileOptions) -> int:
     """Search for the best parameters, and write them to a configuration file for `boostrank train --config`.
 
     The search covers the learning rate, the number of leaves, regularisation and the objective's parameters. Options
@@ -65,20 +66,20 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
     """
     from boostrank.core.files import check_not_read, check_writable, write_atomically
 
-    study = f"{own.output}.study"
-    check_not_read(study, [*own.train, *([own.valid] if own.valid else [])])
+    study = f"{command.output}.study"
+    check_not_read(study, [path for path in (*command.train, command.valid) if path])
     check_writable(study)
-    if os.path.exists(study) and not own.resume:
+    if os.path.exists(study) and not command.resume:
         raise InputError(f"{study}: the file contains a search; continue it with --resume, or remove it")
     from boostrank.tuning.search import tune
     from boostrank.tuning.space import parse_dimension
 
-    space = {name: parse_dimension(str(text)) for name, text in own.space}
-    within = {name: own.changed[name] for name in declared(WithinQueryOptions) if name in own.changed}
+    space = {name: parse_dimension(str(text)) for name, text in command.space}
+    within = {name: command.changed[name] for name in declared(WithinQueryOptions) if name in command.changed}
     typed, options = options, prepared(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
-    train_set, valid_set = Reader(reading, options.threads, gain=typed.gain).read_both(own.train, own.valid)
+    train_set, valid_set = Reader(reading, options.threads, gain=typed.gain).read_both(command.train, command.valid)
 
     def search(trials: int, progress: _Progress | None) -> TuningResult:
         with contextlib.redirect_stdout(sys.stderr):  # the engines print
@@ -88,7 +89,7 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
                 valid_set,
                 rounds,
                 trials=trials,
-                folds=own.folds,
+                folds=command.folds,
                 space=space,
                 study=study,
                 progress=progress,
@@ -99,17 +100,17 @@ def tune(own: Tune, options: FitOptions, reading: FileOptions) -> int:
     progress = _Progress()
     stopped = False
     try:
-        found = search(own.trials, progress)
+        result = search(command.trials, progress)
     except KeyboardInterrupt:
         say(f"stopped: to continue from {study}, repeat the command with --resume")
         if not progress.trials:
             return INTERRUPTED
-        found, stopped = search(0, None), True
-    write_atomically(own.output, _as_toml(found, typed, within).encode(), streams=True)
-    if own.as_json:
-        print_json(_as_json(found))
+        result, stopped = search(0, None), True
+    write_atomically(command.output, _as_toml(result, typed, within).encode(), streams=True)
+    if command.as_json:
+        print_json(_as_json(result))
     else:
-        click.echo("\n".join(_summary(found, own.output)))
+        click.echo("\n".join(_summary(result, command.output)))
     return INTERRUPTED if stopped else DONE
 
 
@@ -125,74 +126,75 @@ class _Progress:
         say(f"{trial.number + 1}/{total}  {value}{top}{left}")
 
 
-def _summary(found: TuningResult, output: str) -> list[str]:
-    where = f"{found.folds} folds" if found.folds else "the validation set"
+def _summary(result: TuningResult, output: str) -> list[str]:
+    where = f"{result.folds} folds" if result.folds else "the validation set"
     lines = [
-        f"{found.metric} with the given parameters: {found.start:.4f} on {found.queries:,} queries of {where}; another "
-        f"seed and row order change it by {found.luck:.4f} (standard deviation), and a difference of two trainings "
-        f"exceeds {found.matters:.4f} once in twenty times"
+        f"{result.metric} with the given parameters: {result.start:.4f} on {result.queries:,} queries of {where}; "
+        f"another seed and row order change it by {result.luck:.4f} (standard deviation), and a difference of two "
+        f"trainings exceeds {result.matters:.4f} once in twenty times"
     ]
-    if found.best is None or found.gain is None:
-        lines.append(f"none of {len(found.trials)} trials is better")
+    gain = result.gain
+    if result.best is None or gain is None:
+        lines.append(f"none of {len(result.trials)} trials is better")
     else:
-        gain = found.gain
+        ends = interval(gain.low, gain.high, "+.4f", "[{}, {}]")
         lines.append(
-            f"best of {len(found.trials)} trials: {found.best.value:.4f}, {gain.mean:+.4f} "
-            f"[{gain.low:+.4f}, {gain.high:+.4f}] query by query. The best of many trials is optimistic, so measure "
-            "it on queries that the search did not use"
+            f"best of {len(result.trials)} trials: {result.best.value:.4f}, {gain.mean:+.4f} {ends} query by query. "
+            "The best of many trials is optimistic, so measure it on queries that the search did not use"
         )
-        if gain.mean < found.matters:
+        if gain.mean < result.matters:
             lines.append("another seed or row order could gain as much, so the parameters are not proved to be better")
-    lines.append(f"{output}: boostrank train TRAIN{'' if found.folds else ' --valid VALID'} --config {output} -m MODEL")
+    valid = "" if result.folds else " --valid VALID"
+    lines.append(f"{output}: boostrank train TRAIN{valid} --config {output} -m MODEL")
     return lines
 
 
-def _as_json(found: TuningResult) -> dict[str, Any]:
-    gain = found.gain
-    return {
-        "metric": found.metric,
-        "queries": found.queries,
-        "folds": found.folds,
-        "start": found.start,
-        "luck": found.luck,
-        "matters": found.matters,
-        "params": {name: _plain(value) for name, value in found.params.items()},
-        "rounds": found.best_rounds,
-        "value": found.best.value if found.best else found.start,
-        "gain": None if gain is None else {name: getattr(gain, name) for name in ("mean", "low", "high", "p")},
-        "trials": [{name: getattr(t, name) for name in ("params", "value", "rounds", "state")} for t in found.trials],
+def _as_json(result: TuningResult) -> dict[str, Any]:
+    def fields(record: Any, *names: str) -> dict[str, Any]:
+        return {name: getattr(record, name) for name in names}
+
+    return fields(result, "metric", "queries", "folds", "start", "luck", "matters") | {
+        "params": {name: _plain(value) for name, value in result.params.items()},
+        "rounds": result.best_rounds,
+        "value": result.best.value if result.best else result.start,
+        "gain": result.gain and fields(result.gain, "mean", "low", "high", "p"),
+        "trials": [fields(trial, "params", "value", "rounds", "state") for trial in result.trials],
     }
 
 
-def _as_toml(found: TuningResult, given: FitOptions, others: Mapping[str, Any]) -> str:
+def _as_toml(result: TuningResult, options: FitOptions, others: Mapping[str, Any]) -> str:
     """Return the text of a file for `--config`, with the given options and `others`."""
     from boostrank.core.params import find_param
     from boostrank.objective.mixture import accepted_params
     from boostrank.tuning.space import TREES
 
-    known, best = declared(FitOptions), dict(found.best.params) if found.best else {}
-    chosen = found.params["objective"]
-    own = accepted_params(chosen) if isinstance(chosen, str) and not of_engine(chosen) else ()
-    values = {"objective": best.pop("objective", given.objective or chosen)}
-    values |= {name: value for name, value in given.changed.items() if name not in (*values, *_NOT_WRITTEN)}
-    tables = {"set": dict(given.settings), "param": dict(given.params)}
+    fit_options = declared(FitOptions)
+    best = dict(result.best.params) if result.best else {}
+    objective = result.params["objective"]
+    built_in = isinstance(objective, str)
+    of_objective = accepted_params(objective) if built_in and not of_engine(objective) else ()
+    values = {"objective": best.pop("objective", options.objective or objective)}
+    values |= {name: value for name, value in options.changed.items() if name not in (*values, *_NOT_WRITTEN)}
+    tables = {"set": dict(options.settings), "param": dict(options.params)}
     for name, value in best.items():
-        of_file = not isinstance(chosen, str) and name not in TREES
-        if name in known:
+        if name in fit_options:
             values[name] = value
-        else:
-            tables["set" if of_file or find_param(name, own) else "param"][name] = value
-    options = {known[name].spelled[2:]: value for name, value in values.items()}
-    options |= {name.replace("_", "-"): value for name, value in others.items()}
-    options["quality"] = PLAIN  # as in the trials
-    options["rounds"] = found.best_rounds if found.folds else found.rounds
-    if not found.folds:
-        options["early-stopping"] = found.patience
+            continue
+        # The parameters of an objective are settings; all others belong to the engine.
+        is_setting = find_param(name, of_objective) or (not built_in and name not in TREES)
+        tables["set" if is_setting else "param"][name] = value
+    keys = {fit_options[name].spelled[2:]: value for name, value in values.items()}
+    keys |= {name.replace("_", "-"): value for name, value in others.items()}
+    keys["quality"] = PLAIN  # as in the trials
+    keys["rounds"] = result.best_rounds if result.folds else result.rounds
+    if not result.folds:
+        keys["early-stopping"] = result.patience
+    value = result.best.value if result.best else result.start
     lines = [
-        f"# boostrank tune: {found.metric} {found.best.value if found.best else found.start:.6f} on "
-        f"{found.queries:,} queries, {found.start:.6f} with the parameters as given"
+        f"# boostrank tune: {result.metric} {value:.6f} on {result.queries:,} queries, {result.start:.6f} with the "
+        "parameters as given"
     ]
-    lines += [f"{name} = {_toml(value)}" for name, value in options.items()]
+    lines += [f"{name} = {_toml(value)}" for name, value in keys.items()]
     for table, content in tables.items():
         if content:
             lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in content.items())]

@@ -82,10 +82,11 @@ _ROWS = 20
 _CHARACTERS = 200
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return one line per row, with the first column left-aligned and the others, which are numeric, right-aligned."""
+def aligned(rows: Sequence[Sequence[str]], numeric: Sequence[bool] = ()) -> list[str]:
+    """Return one line per row, with numeric columns right-aligned: those in `numeric`, or all but the first."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    pads = [str.ljust, *[str.rjust] * len(widths)]
+    numeric = numeric or [False, *[True] * len(widths)]
+    pads = [str.rjust if right else str.ljust for right in numeric]
     lines = []
     for row in rows:
         cells = [pad(text, width) for pad, text, width in zip(pads, row, widths, strict=False)]

@@ -215,8 +215,8 @@ def lines(
     """
     dots, color = how.pop("dots", 18), how.pop("color", alt.Undefined)
     base = alt.Chart(frame).encode(x=x, tooltip=tooltips(*tips), color=color)
-    line = base.mark_line(point=alt.OverlayMarkDef(size=dots) if dots else False)
-    line = line.encode(y=alt.Y(f"{y}:Q", **how))
+    points = alt.OverlayMarkDef(size=dots) if dots else False
+    line = base.mark_line(point=points).encode(y=alt.Y(f"{y}:Q", **how))
     if band:
         area = base.mark_area(opacity=0.2, color=COLOURS["main"])
         line = area.encode(y=alt.Y(f"{band[0]}:Q", **how), y2=f"{band[1]}:Q") + line

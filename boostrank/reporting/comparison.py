@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Real
 from operator import ge, gt, le, lt
 from typing import Any, ClassVar, TypeAlias
@@ -34,9 +35,10 @@ from boostrank.reporting.rank_changes import (
     explain,
     rank_changes_in,
 )
-from boostrank.reporting.result import Result, columns_of, pandas, plain, result_class
+from boostrank.reporting.result import Result, plain, result_class
 from boostrank.reporting.section import Context, page_of
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
+from boostrank.reporting.table import Cell, Column, Table, interval, pandas, table_of_objects
 
 _ALPHA = 0.05
 _BINS = 40
@@ -100,9 +102,10 @@ class Difference:
         """Whether training noise explains the difference."""
         return abs(self.mean) < self.matters
 
-    def look(self, p: float) -> str:
-        """Return "better" or "worse" if the difference exceeds chance and training noise, otherwise ""."""
-        if p >= _ALPHA or not self.mean or self.by_luck:
+    @property
+    def look(self) -> str:
+        """The word "better" or "worse" if the difference exceeds chance and training noise, otherwise ""."""
+        if np.fmax(self.p, self.p_holm) >= _ALPHA or not self.mean or self.by_luck:
             return ""
         return "better" if (self.mean > 0.0) == self.higher_is_better else "worse"
 
@@ -124,6 +127,11 @@ class Regression:
     segments: Mapping[str, str]
     moves: tuple[RankChange, ...]
     swap: Inversion | None
+
+    @property
+    def difference(self) -> float:
+        """New minus old."""
+        return self.new - self.old
 
 
 @dataclass(frozen=True)
@@ -154,11 +162,11 @@ class Condition:
         Args:
             functions: names of further metrics, which are functions.
         """
-        found = _CONDITION.fullmatch(text)
-        if found is None:
-            words = f"condition {text!r}: the form must be {GRAMMAR}, such as 'ndcg@10 < -0.002 at p<0.05'"
-            raise ParameterError(words)
-        end, of_end, whole, sign, bound, p, anywhere = found.groups()
+        match = _CONDITION.fullmatch(text)
+        if match is None:
+            message = f"condition {text!r}: the form must be {GRAMMAR}, such as 'ndcg@10 < -0.002 at p<0.05'"
+            raise ParameterError(message)
+        end, of_end, whole, sign, bound, p, anywhere = match.groups()
         name = of_end or whole
         try:
             (metric,) = (name,) if name in functions else Metric.parse(name).names
@@ -234,36 +242,63 @@ class Comparison(Result):
         """Whether any condition holds."""
         return any(outcome.holds for outcome in self.outcomes)
 
+    @property
+    def first(self) -> str:
+        """The name of the first metric."""
+        return next(iter(self.metrics))
+
     def luck_words(self, metric: str) -> str:
         """Say what the interval of a metric is over, and how far the models of a ranker differ."""
-        d, parts = self.metrics[metric], []
+        difference = self.metrics[metric]
+        parts = []
         for side, values in self.models[metric].items():
             if len(values) > 1:
-                ends = f"{min(values):.4f} to {max(values):.4f}"
+                ends = interval(min(values), max(values))
                 parts.append(f"{len(values)} {side} models give {ends} (sd {np.std(values, ddof=1):.4f})")
         if parts:
-            words = f"intervals and p include the luck of training, with a standard error of {d.luck:.4f}"
+            words = f"intervals and p include the luck of training, with a standard error of {difference.luck:.4f}"
             return f"{metric}: {' and '.join(parts)}; {words}"
         words = "intervals are over queries only; several models, trained with other seeds, add the luck of training"
-        if math.isnan(d.matters):
+        if math.isnan(difference.matters):
             return words
-        chance = ", which explains this difference" if d.by_luck else ""
-        return f"{words}; {metric} of two trainings may differ by {d.matters:.4f} by chance{chance}"
+        chance = ", which explains this difference" if difference.by_luck else ""
+        return f"{words}; {metric} of two trainings may differ by {difference.matters:.4f} by chance{chance}"
 
-    TABLES: ClassVar = {
-        "differences": lambda self: columns_of((*self.metrics.values(), *self.segments), *Difference.__annotations__),
-        "queries": lambda self: {
-            "qid": self.qids,
-            **{
-                f"{name} {which}": values[:, i]
-                for name, values in self.per_query.items()
-                for i, which in enumerate(("old", "new"))
-            },
-            f"changed@{self.churn.k}": self.churn.per_query,
-            **self.of_segment,
-        },
-    }
     HIDDEN: ClassVar = ("qids", "per_query", "of_segment", "outcomes", "differences", "queries")
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return all differences, and the values of each query."""
+        differences = (*self.metrics.values(), *self.segments)
+        columns = (
+            *map(Column, ("metric", "kind", "segment")),
+            Column("queries", format=""),
+            Column("old", format=".4f"),
+            Column("new", format=".4f"),
+            Column("mean", "difference", "+.4f", "new minus old", ends=("low", "high"), drawn=True),
+            Column("better", format="", help="queries that gained"),
+            Column("same", format="", help="queries that stayed"),
+            Column("worse", format="", help="queries that lost"),
+            Column("p", format=".4f", help="two-sided p-value"),
+            Column("p_holm", "p (Holm)", ".4f", "p-value adjusted for all segments"),
+        )
+        means = [Cell(row.mean, look=row.look) for row in differences]
+        queries: dict[str, Any] = {"qid": self.qids}
+        for name, values in self.per_query.items():
+            queries |= {f"{name} old": values[:, 0], f"{name} new": values[:, 1]}
+        queries[f"changed@{self.churn.k}"] = self.churn.per_query
+        return (
+            replace(table_of_objects("differences", differences, columns), cells={"mean": means}),
+            Table("queries", queries | {**self.of_segment}),
+        )
+
+    def regression_table(self) -> Table:
+        """Return the queries with the largest losses."""
+        numbers = [Column(name, format=".4f") for name in ("old", "new")]
+        difference = Column("difference", format="+.4f", look="worse")
+        columns = [Column("qid", "query"), *numbers, difference, *map(Column, self.of_segment)]
+        table = table_of_objects("worst", self.regressions, columns, "qid", "old", "new", "difference")
+        segments = {kind: [row.segments[kind] for row in self.regressions] for kind in self.of_segment}
+        return replace(table, data={**table.data, **segments})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, without the values per query."""
@@ -274,21 +309,20 @@ class Comparison(Result):
 
     @property
     def _title(self) -> str:
-        words = [f"{one.condition} {'holds' if one.holds else 'does not hold'}" for one in self.outcomes]
+        words = [f"{outcome.condition} {'holds' if outcome.holds else 'does not hold'}" for outcome in self.outcomes]
         return "; ".join([f"{self.new} against {self.old}, {len(self.qids):,} queries", *words])
 
     def to_html(self, data: str = "") -> str:
         """Return a self-contained HTML page that names the data. This needs the extra `report`."""
         need_report_extra()
-        first = next(iter(self.metrics))
         sections = {
             "difference": ("The difference", ""),
-            "queries": (f"Query by query: {first}", "Queries"),
-            "segments": (f"Segments: {first}", "Segments"),
-            "regressions": (f"Worst regressions: {first}", "Worst regressions"),
+            "queries": (f"Query by query: {self.first}", "Queries"),
+            "segments": (f"Segments: {self.first}", "Segments"),
+            "regressions": (f"Worst regressions: {self.first}", "Worst regressions"),
         }
         title = f"{self.new} against {self.old}"
-        return page_of("comparison.html", title, sections, found=self, data=data, **_parts(self, first))
+        return page_of("comparison.html", title, sections, found=self, data=data, **_parts(self))
 
 
 @takes_dataset
@@ -328,17 +362,17 @@ def compare(
     """
     # Measure the requested metrics, then those of the conditions.
     context = Context(None, data, metrics, **options)
-    listed = [fail_if] if isinstance(fail_if, str) else fail_if
-    have = {name for metric in context.metrics for name in metric.names}
-    conditions = [one if isinstance(one, Condition) else Condition.parse(one, have) for one in listed]
-    extra = dict.fromkeys(c.metric for c in conditions if c.metric not in have)
+    texts = [fail_if] if isinstance(fail_if, str) else fail_if
+    names = {name for metric in context.metrics for name in metric.names}
+    conditions = [text if isinstance(text, Condition) else Condition.parse(text, names) for text in texts]
+    extra = dict.fromkeys(c.metric for c in conditions if c.metric not in names)
     if top < 1:
         raise ParameterError(f"top must be at least 1, but got {top}")
     bound = context.bound([*context.metrics, *map(Metric.parse, extra)])
     check_in_step(old=old, new=new)
     # Compute the values of each query, the overall differences, and the differences by segment.
     rankers = {"old": _trainings(old, "old", context), "new": _trainings(new, "new", context)}
-    first, second = (side[0] for side in rankers.values())
+    first, second = rankers["old"][0], rankers["new"][0]
     of_models = {which: [bound.per_query(training.scores) for training in side] for which, side in rankers.items()}
     cuts = segmentations(context.segments, data.labels, data.queries)
     matters, weights = context.matters or {}, data.queries.each_weight
@@ -366,7 +400,7 @@ def compare(
     moves = [rank_changes_in(q, *ranks, data, top) for q in lost]
     pairs = [costliest_inversion(m, grades) for m in moves]
     swaps, notes = explain([p for p in pairs if p is not None], data.queries, (first, second))
-    rest = iter(swaps)
+    explained = iter(swaps)
     if any(len(side) > 1 for side in rankers.values()):
         notes = [*notes, "changes of ranks are those of the first model of each ranker"]
     notes = [*notes, *_untested(conditions, in_segments)]
@@ -377,7 +411,7 @@ def compare(
             new=float(per_query[name][q, 1]),
             segments={kind: str(segment[q]) for kind, segment in of_segment.items()},
             moves=changes,
-            swap=None if pair is None else next(rest),
+            swap=None if pair is None else next(explained),
         )
         for q, changes, pair in zip(lost, moves, pairs, strict=True)
     )
@@ -420,7 +454,7 @@ def _difference(
     Args:
         sides: values of the models of the old and of the new ranker, float64[Q, m].
     """
-    before, after = (side[counted] for side in sides)
+    before, after = sides[0][counted], sides[1][counted]
     w = None if weights is None else weights[counted]
     old, new = before.mean(axis=1), after.mean(axis=1)
     if before.shape[1] == after.shape[1] == 1:
@@ -429,7 +463,8 @@ def _difference(
         result, more["luck"] = crossed_difference(after, before, weights=w)
         more["matters"] = math.nan  # the interval has the luck of training already
     sign = 1 if more["higher_is_better"] else -1
-    better, worse = (int(np.count_nonzero(way * sign * (new - old) > TIE)) for way in (1, -1))
+    change = sign * (new - old)
+    better, worse = int(np.count_nonzero(change > TIE)), int(np.count_nonzero(change < -TIE))
     counts = {"better": better, "same": old.size - better - worse, "worse": worse}
     means = {side: float(np.average(values, weights=w)) for side, values in (("old", old), ("new", new))}
     values: dict[str, Any] = vars(result) | means | counts | more
@@ -441,29 +476,33 @@ def _in_segments(
     data: RankingDataset, seed: int,
 ) -> list[Difference]:  # fmt: skip
     weights, how = data.queries.weights, {"matters": whole.matters, "higher_is_better": whole.higher_is_better}
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for cut in cuts:
         for i, name in enumerate(cut.names):
             inside = counted & (cut.of_query == i)
-            if inside.any():
-                all_in = np.array_equal(inside, counted)
-                difference = whole if all_in else _difference(whole.metric, sides, inside, weights, seed, **how)
-                if difference.queries < FEWEST_FOR_INTERVAL:
-                    difference = replace(difference, low=math.nan, high=math.nan)
-                found.append(replace(difference, kind=cut.kind, segment=name))
+            if not inside.any():
+                continue
+            difference = whole
+            if not np.array_equal(inside, counted):
+                difference = _difference(whole.metric, sides, inside, weights, seed, **how)
+            if difference.queries < FEWEST_FOR_INTERVAL:
+                difference = replace(difference, low=math.nan, high=math.nan)
+            differences.append(replace(difference, kind=cut.kind, segment=name))
     # The randomisation test only flips signs, so segments without any change are not tested.
-    tested = [i for i, difference in enumerate(found) if difference.better + difference.worse]
-    adjusted = np.ones(len(found))
-    adjusted[tested] = holm([found[i].p for i in tested])
-    return [replace(one, p_holm=p) for one, p in zip(found, adjusted.tolist(), strict=True)]
+    tested = [i for i, row in enumerate(differences) if row.better + row.worse]
+    adjusted = np.ones(len(differences))
+    adjusted[tested] = holm([differences[i].p for i in tested])
+    return [replace(row, p_holm=p) for row, p in zip(differences, adjusted.tolist(), strict=True)]
 
 
 def _outcome(
     condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[Difference]
 ) -> ConditionOutcome:
     whole = metrics[condition.metric]
-    measured = [s for s in segments if s.metric == condition.metric] if condition.anywhere else [whole]
-    most = max((one.queries for one in measured), default=0)
+    measured = [whole]
+    if condition.anywhere:
+        measured = [segment for segment in segments if segment.metric == condition.metric]
+    most = max((difference.queries for difference in measured), default=0)
     if measured and condition.alpha is not None and math.isnan(whole.luck):
         # Among n queries, no p is below 2 / 2^n, and none is below that of the sign flips.
         by_queries, by_flips = 2.0 ** (1 - most), 1.0 / (PAIRED_RESAMPLES + 1)
@@ -489,34 +528,24 @@ def _untested(conditions: Sequence[Condition], segments: Sequence[Difference]) -
     return [f"{words}: {', '.join(small)}"] if small else []
 
 
-def _parts(found: Comparison, first: str) -> dict[str, Any]:
-    change = found.per_query[first][:, 1] - found.per_query[first][:, 0]
+def _parts(comparison: Comparison) -> dict[str, Any]:
+    first = comparison.first
+    values = comparison.per_query[first]
+    change = values[:, 1] - values[:, 0]
     change = change[np.isfinite(change) & (np.abs(change) > TIE)]
-    here = [s for s in found.segments if s.metric == first]
-    kinds = dict.fromkeys(s.kind for s in here)
+    template = partial(block, "comparison.html", "lost", shown_value=shown_value)
     return {
-        "d": found.metrics[first],
+        "d": comparison.metrics[first],
         "alpha": _ALPHA,
         "fewest": FEWEST_FOR_INTERVAL,
         "resamples": PAIRED_RESAMPLES,
-        "luck": list(dict.fromkeys(map(found.luck_words, found.metrics))),
-        "several": not math.isnan(found.metrics[first].luck),
-        "limit_of": _limit,
+        "luck": list(dict.fromkeys(map(comparison.luck_words, comparison.metrics))),
+        "kinds": list(comparison.of_segment),
+        "several": not math.isnan(comparison.metrics[first].luck),
         "changed": change.size,
         "histogram": _histogram(change, first) if change.size else None,
-        "here": here,
-        "segments": {kind: [s for s in here if s.kind == kind] for kind in kinds},
-        "details": [
-            block("comparison.html", "lost", r=r, number=i, shown_value=shown_value)
-            for i, r in enumerate(found.regressions)
-        ],
+        "details": [template(r=regression, number=i) for i, regression in enumerate(comparison.regressions)],
     }
-
-
-def _limit(differences: Sequence[Difference]) -> float:
-    """Return the end of the interval scale. Segments without an interval do not stretch the scale."""
-    ends = [abs(x) for d in differences for x in (d.low, d.high) if math.isfinite(x)]
-    return max(ends or [abs(d.mean) for d in differences], default=0.0) or 1.0
 
 
 def _histogram(change: Float64Array, metric: str) -> Chart:

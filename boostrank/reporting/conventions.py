@@ -219,18 +219,19 @@ def _reading(
 ) -> Reading:
     goal = end if docnos is not None else end.without_names
     try:
-        changes, here, value = [], start, values(start)[metric]
+        changes, rules, value = [], start, values(start)[metric]
         for step, fields in STEPS.items():
-            before = here
-            here = replace(here, **{field: getattr(goal, field) for field in fields})
-            if here == before:
+            before = rules
+            rules = replace(rules, **{field: getattr(goal, field) for field in fields})
+            if rules == before:
                 continue
-            after = values(here)[metric]
+            after = values(rules)[metric]
             changes.append(ConventionEffect(step, _words(step, goal, metric.split("@")[0]), after, after - value))
             value = after
         note = ""
         if goal != end:
-            worst, best = (values(replace(end, ties=word))[metric] for word in ("pessimistic", "optimistic"))
+            worst = values(replace(end, ties="pessimistic"))[metric]
+            best = values(replace(end, ties="optimistic"))[metric]
             if worst != best:
                 note = "it orders tied documents by name, and the data has no names; the value is the mean over their "
                 note += f"orders; with names it could be from {worst:.4f} to {best:.4f}"
@@ -245,7 +246,7 @@ def tied_documents(
     """Count documents that share a score, rounded to `score_type`, with another label's document in their query."""
     y = np.asarray(labels, dtype=np.float64)
     with np.errstate(over="ignore"):
-        s = np.asarray(scores).astype(np.float32 if score_type == "float32" else np.float64)
+        s = np.asarray(scores).astype(score_type)
     if not y.size:
         return 0
     owner = queries.of_rows()

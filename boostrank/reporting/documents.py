@@ -36,24 +36,24 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
     """Return the position of a query, given its id or its query text."""
     text = str(qid).strip()
     ids = queries.qid
-    if ids.dtype.kind in "iu":
-        number = int(text) if re.fullmatch(r"[+-]?\d{1,18}", text) else None
-        found = np.flatnonzero(ids == number) if number is not None else np.zeros(0, np.int64)
-    else:
-        found = np.flatnonzero(ids.astype(str) == text)
-    if not found.size and queries.words is not None:
-        found = np.flatnonzero(queries.words == text)
-    if found.size == 1:
-        return int(found[0])
-    if found.size:
-        rows = ", ".join(str(int(queries.ptr[q]) + 1) for q in found[:_LISTED])
+    matches = np.zeros(0, np.int64)
+    if ids.dtype.kind not in "iu":
+        matches = np.flatnonzero(ids.astype(str) == text)
+    elif re.fullmatch(r"[+-]?\d{1,18}", text):
+        matches = np.flatnonzero(ids == int(text))
+    if not matches.size and queries.words is not None:
+        matches = np.flatnonzero(queries.words == text)
+    if matches.size == 1:
+        return int(matches[0])
+    if matches.size:
+        rows = ", ".join(str(int(queries.ptr[q]) + 1) for q in matches[:_LISTED])
         raise DataError(
-            f"query id {text} is not unique: {found.size} queries have it, starting at rows {rows}; "
+            f"query id {text} is not unique: {matches.size} queries have it, starting at rows {rows}; "
             "use distinct ids, or bring the rows of each query together (boostrank data sort, sort=True)"
         )
     if not len(queries):
         raise DataError(f"there is no query {text!r}, because the data has no queries")
-    near = [str(one) for one in ids[:_COMPARED]]
+    near = [str(qid) for qid in ids[:_COMPARED]]
     few = len(queries) <= _LISTED
     have = "" if few else f" It has {len(queries):,} queries, from {ids[0]} to {ids[-1]}"
     raise DataError(f"the data has no query {text!r}.{did_you_mean(text, near, list_all=few)}{have}")
@@ -74,7 +74,7 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
     # Explicit ranks and rows come first.
     rank, row = _RANK.fullmatch(text), _ROW.fullmatch(text)
     if rank:
-        return start + _place_of_rank(int(rank[1]), ranks, where)
+        return start + _row_of_rank(int(rank[1]), ranks, where)
     if row:
         return _row_in_query(int(row[1]), query, data, where)
     # Digits without a prefix may be a name or a rank.
@@ -82,33 +82,35 @@ def find_document(document: str | int, query: int, data: RankingDataset, ranks: 
     name = explicit[1] if explicit else text
     names = data.document_names
     query_names = [] if names is None else names[start : start + ranks.size].tolist()
-    found = [i for i, one in enumerate(query_names) if one == name]
-    if len(found) > 1:
-        rows = ", ".join(f"row:{_input_row(start + i, data)} (rank {ranks[i]})" for i in found[:_LISTED])
-        raise DataError(f"{where} has {len(found)} documents named {name!r}; choose one: {rows}")
+    matches = [i for i, query_name in enumerate(query_names) if query_name == name]
+    if len(matches) > 1:
+        rows = ", ".join(f"row:{_input_row(start + i, data)} (rank {ranks[i]})" for i in matches[:_LISTED])
+        raise DataError(f"{where} has {len(matches)} documents named {name!r}; choose one: {rows}")
     if not explicit and _NUMBER.fullmatch(text):
         by_rank = np.flatnonzero(ranks == int(text)).tolist()
-        if found and by_rank and found != by_rank:
+        if matches and by_rank and matches != by_rank:
             raise DataError(
-                f"{where}: {text} is both a rank and the name of the document at rank {ranks[found[0]]}: write "
+                f"{where}: {text} is both a rank and the name of the document at rank {ranks[matches[0]]}: write "
                 f"name:{text} or @{text}"
             )
-        if not found:
-            return start + _place_of_rank(int(text), ranks, where)
-    if found:
-        return start + found[0]
+        if not matches:
+            return start + _row_of_rank(int(text), ranks, where)
+    if matches:
+        return start + matches[0]
     # Nothing matches, so list the query's documents.
     by_rank = np.argsort(ranks)[:_LISTED].tolist() if query_names else []
-    listed = [query_names[i] or f"row:{_input_row(start + i, data)}" for i in by_rank]
-    have = f"by rank: {', '.join(listed)}{', ...' * (ranks.size > len(listed))}; " if listed else "they have no names; "
-    hint = did_you_mean(name, [one for one in query_names if one], list_all=False)
+    documents = [query_names[i] or f"row:{_input_row(start + i, data)}" for i in by_rank]
+    have = "they have no names; "
+    if documents:
+        have = f"by rank: {', '.join(documents)}{', ...' * (ranks.size > len(documents))}; "
+    hint = did_you_mean(name, [text for text in query_names if text], list_all=False)
     raise DataError(
         f"{where} has no document {name!r}.{hint} It has {ranks.size:,}, {have}write a name, @1 to @{ranks.size} for "
         "a rank, or row:N for a row of the data"
     )
 
 
-def _place_of_rank(rank: int, ranks: Int64Array, where: str) -> int:
+def _row_of_rank(rank: int, ranks: Int64Array, where: str) -> int:
     if not 1 <= rank <= ranks.size:
         raise DataError(f"{where} has no rank {rank}: its {ranks.size:,} documents have the ranks @1 to @{ranks.size}")
     return int(np.flatnonzero(ranks == rank)[0])
@@ -120,8 +122,9 @@ def _row_in_query(number: int, query: int, data: RankingDataset, where: str) -> 
     row = number - 1 if data.input_rows is None else int(np.flatnonzero(data.input_rows == number - 1)[0])
     owner = data.queries.of_row(row)
     if owner != query:
-        first, last = (_input_row(int(r), data) for r in (data.queries.ptr[query], data.queries.ptr[query + 1] - 1))
-        have = f"rows {first} to {last}" if data.input_rows is None else "others"
+        have = "others"
+        if data.input_rows is None:
+            have = f"rows {data.queries.ptr[query] + 1} to {data.queries.ptr[query + 1]}"
         raise DataError(f"row {number} belongs to query {data.queries.qid[owner]}; {where} has {have}")
     return row
 

@@ -9,9 +9,8 @@ the old and the new value. Like the trees, this size does not change under monot
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from os import PathLike
@@ -32,10 +31,10 @@ from boostrank.kernels.forest import ZERO_IS_MISSING, Forest
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.charts import COLOURS, Chart, alt, need_report_extra, tooltips
 from boostrank.reporting.documents import find_document, find_query, shown_name, shown_value
-from boostrank.reporting.html import Cell
-from boostrank.reporting.result import Result, columns_of, pandas, result_class
+from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.scoring import Engine, Progress, silent
 from boostrank.reporting.section import page_of
+from boostrank.reporting.table import Cell, Column, Data, Table, fixed, pandas, table_of_objects
 
 # Number of sampled documents that define the ranks of values. Their standard error is at most 0.2%, 1 / (2 sqrt(N)),
 # apart from correlation within queries.
@@ -117,12 +116,19 @@ class Why(Result):
     notes: tuple[str, ...] = ()
     categories: Mapping[str, Categories] = field(default_factory=dict)
 
-    def shown(self, feature: str, value: float, number: Callable[[float], str]) -> str:
-        """Return the category's name, or the result of `number` for a numeric or missing value."""
-        one = self.categories.get(feature)
-        if one is None or one.values is None or np.isnan(value):
-            return number(value)
-        return str(one.values[int(value)]) if 0.0 <= value < len(one.values) else "another category"
+    def value_text(self, feature: str, value: float) -> str:
+        """Return the category's name, the number, or "missing"."""
+        categories = self.categories.get(feature)
+        if categories is None or categories.values is None or np.isnan(value):
+            return shown_value(value)
+        if not 0.0 <= value < len(categories.values):
+            return "another category"
+        return str(categories.values[int(value)])
+
+    @property
+    def side(self) -> str:
+        """Whether a ranks "above" or "below" b."""
+        return "above" if self.a.rank < self.b.rank else "below"
 
     @property
     def difference(self) -> float:
@@ -144,16 +150,62 @@ class Why(Result):
         """The smallest change to one feature that swaps the pair, or None."""
         return self.changes[0] if self.changes else None
 
-    TABLES: ClassVar = {
-        "features": lambda self: {
-            "feature": [self.features[i] for i in self.order.tolist()],
-            **dict(zip(("a", "b"), self.values[:, self.order], strict=True)),
-            **dict(zip(("a_part", "b_part"), self.contributions[:, self.order], strict=True)),
-            "part": self.parts[self.order],
-        },
-        "changes": lambda self: columns_of(self.changes, *Counterfactual.__annotations__),
-    }
-    HIDDEN: ClassVar = ("values", "contributions")
+    HIDDEN: ClassVar = ("values", "contributions", "pair")
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the features, the changes that swap the pair, and the pair."""
+        order = self.order
+        features = {
+            "feature": [self.features[i] for i in order.tolist()],
+            "a": self.values[0, order],
+            "b": self.values[1, order],
+            "a_part": self.contributions[0, order],
+            "b_part": self.contributions[1, order],
+            "part": self.parts[order],
+        }
+        signed = fixed(self.contributions.ravel().tolist(), 4, sign=True)
+        columns = (
+            Column("feature"),
+            Column("a", "A", ""),
+            Column("b", "B", ""),
+            Column("a_part", "part of A", signed, "TreeSHAP contribution to A's score"),
+            Column("b_part", "part of B", signed, "TreeSHAP contribution to B's score"),
+            Column("part", "A - B", signed, "The parts add up to the difference of the scores."),
+        )
+        parts = Table("features", features, columns, self._cells(features, "a", "b"))
+        columns = (
+            Column("feature"),
+            Column("document", "of"),
+            Column("now", format=""),
+            Column("value", "then", "", "nearest value that swaps them, preferably one in the data"),
+            Column("step", "size", ".1%", "share of the documents in between, or 100% for a missing value"),
+            Column("score", "score then", ".6g"),
+        )
+        changes = table_of_objects("changes", self.changes, columns)
+        cells = self._cells(changes.data, "now", "value")
+        cells["document"] = [change.document.upper() for change in self.changes]
+        # A star marks values that do not occur in the data.
+        marks = ["" if change.seen else "*" for change in self.changes]
+        values = zip(cells["value"], marks, strict=True)
+        cells["value"] = [replace(cell, display=f"{cell.display}{mark}") for cell, mark in values]
+        pair_columns = (
+            Column("document"),
+            Column("name"),
+            Column("rank", format=""),
+            Column("score", format=".6g"),
+            Column("label", format="g"),
+        )
+        pair = table_of_objects("pair", (self.a, self.b), pair_columns)
+        pair = replace(pair, cells={"document": ["A", "B"]})
+        return parts, replace(changes, cells=cells), pair
+
+    def _cells(self, data: Mapping[str, Any], *columns: str) -> Data:
+        """Return the cells of feature values."""
+        cells: Data = {}
+        for column in columns:
+            values = zip(data.get("feature", ()), data.get(column, ()), strict=True)
+            cells[column] = [Cell(value, self.value_text(name, value)) for name, value in values]
+        return cells
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data."""
@@ -161,16 +213,16 @@ class Why(Result):
 
     @property
     def _title(self) -> str:
-        a, b = (f"{one.name}, rank {one.rank:,}, score {one.score:.6g}" for one in (self.a, self.b))
+        a, b = [f"{d.name}, rank {d.rank:,}, score {d.score:.6g}" for d in (self.a, self.b)]
         return f"Query {self.qid}: A ({a}) minus B ({b}) is {self.difference:+.4g}"
 
     def to_html(self, model: str = "") -> str:
         """Return a self-contained HTML page that names the model. This needs the extra `report`."""
         need_report_extra()
-        side = "above" if self.a.rank < self.b.rank else "below"
         sections = {"features": ("What each feature adds", ""), "changes": ("What would swap them", "")}
-        title = f"Why {self.a.name} ranks {side} {self.b.name}"
-        return page_of("explanation.html", title, sections, found=self, model=model, side=side, **_parts(self))
+        title = f"Why {self.a.name} ranks {self.side} {self.b.name}"
+        chart = None if np.isnan(self.parts).any() else _chart(self)
+        return page_of("explanation.html", title, sections, found=self, model=model, chart=chart)
 
 
 @takes_dataset
@@ -199,8 +251,7 @@ def why(
             model's.
     """
     ranker = as_model(model)
-    within = ranker.within_query
-    named = ranker.categories
+    within, categories = ranker.within_query, ranker.categories
     ranker, data = ranker.over_columns(data)
     # Score and rank the documents of the query, and find the pair.
     query = find_query(qid, data.queries)
@@ -211,19 +262,19 @@ def why(
     rows = DenseRows(data, trees.used, ranker.absent_is_missing)
     workers = resolve_threads(threads)
     engine = Engine(ranker, trees.used, workers)
-    here = rows[start:stop]
-    scores = engine.scores(here)
+    documents = rows[start:stop]
+    scores = engine.scores(documents)
     ranks = QueryIndex.from_sizes([scores.size]).ranks(scores)
-    at = [find_document(wanted, query, data, ranks) - start for wanted in (a, b)]
-    if at[0] == at[1]:
-        name = shown_name(start + at[0], data)
-        raise DataError(f"{a} and {b} are the same document of query {qid}: {name}, rank {ranks[at[0]]}")
-    first, second = (
+    positions = [find_document(document, query, data, ranks) - start for document in (a, b)]
+    first, second = [
         Document(shown_name(row, data), row, int(ranks[i]), float(scores[i]), float(data.labels[row]))
-        for i, row in ((i, start + i) for i in at)
-    )
+        for i, row in ((i, start + i) for i in positions)
+    ]
+    if first == second:
+        name = f"{first.name}, rank {first.rank}"
+        raise DataError(f"{a} and {b} are the same document of query {qid}: {name}")
     # Attribute both scores to the features.
-    pair, notes = here[at], []
+    pair, notes = documents[positions], []
     try:
         parts = engine.parts(pair)
     except ModelError as error:
@@ -235,12 +286,12 @@ def why(
     most = min(_DOCUMENTS, max(1, _NUMBERS // max(1, trees.used.size)))
     sample = np.union1d(data.queries.sample(most, seed), [query])
     part = data if sample.size == len(data.queries) else data.take(sample)
-    some = DenseRows(part, trees.used, ranker.absent_is_missing)
-    known = some[: some.data.n_documents]
+    sampled = DenseRows(part, trees.used, ranker.absent_is_missing)
+    values = sampled[: part.n_documents]
     # Find the query-level features, which are constant within each query but not over all queries.
     fixed = np.zeros(trees.used.size, dtype=bool)
-    fixed[some.constant_within_queries(workers)] = True
-    fixed &= ~((known == known[0]) | (np.isnan(known) & np.isnan(known[0]))).all(axis=0)
+    fixed[sampled.constant_within_queries(workers)] = True
+    fixed &= ~((values == values[0]) | (np.isnan(values) & np.isnan(values[0]))).all(axis=0)
     if within is not None:
         notes.append(
             f"{within.words()} depend on the whole query; each change here affects one column only, although "
@@ -248,9 +299,12 @@ def why(
         )
     if trees.forest is None:
         notes.append(f"{trees.why_not}, so only values that occur in the data were tried")
-    cuts, categories = ({}, {}) if trees.forest is None else (cuts_of(trees.forest), categories_of(trees.forest))
+    cuts: dict[int, Float32Array] = {}
+    splits: dict[int, Int64Array] = {}
+    if trees.forest is not None:
+        cuts, splits = cuts_of(trees.forest), categories_of(trees.forest)
     columns = [
-        None if fixed[i] else FeatureValues.of(known[:, i], cuts.get(column), categories.get(column))
+        None if fixed[i] else FeatureValues.of(values[:, i], cuts.get(column), splits.get(column))
         for i, column in enumerate(trees.used.tolist())
     ]
     features = tuple(ranker.feature_names[i] for i in trees.used)
@@ -259,9 +313,10 @@ def why(
     step = partial(progress or silent, "thresholds")
     tried, above = 0, first.rank < second.rank
     for name, row, other, falls in (("a", pair[0], second.score, above), ("b", pair[1], first.score, not above)):
-        swaps = partial(np.greater if falls else np.less, other)
-        found, count = counterfactuals(name, row, features, columns, engine, swaps, step)
-        changes += found
+        beyond = np.greater if falls else np.less
+        swaps = partial(beyond, other)
+        of_document, count = counterfactuals(name, row, features, columns, engine, swaps, step)
+        changes += of_document
         tried += count
     return Why(
         qid=data.queries.shown(query),
@@ -273,10 +328,10 @@ def why(
         contributions=parts,
         changes=tuple(sorted(changes, key=lambda change: (not change.seen, change.step))),
         tried=tried,
-        query_level=tuple(f for f, stays in zip(features, fixed, strict=True) if stays),
-        sampled=some.data.n_documents,
+        query_level=tuple(np.array(features, object)[fixed].tolist()),
+        sampled=part.n_documents,
         notes=tuple(notes),
-        categories={name: named[name] for name in features if name in named},
+        categories={name: categories[name] for name in features if name in categories},
     )
 
 
@@ -309,7 +364,8 @@ class FeatureValues:
 
     def shares(self, values: Float64Array) -> tuple[Float64Array, Float64Array]:
         """Return the share of documents below each number, plus half the equal ones, and the share of equal ones."""
-        below, up_to = (self.below[np.searchsorted(self.values, values, side)] for side in ("left", "right"))
+        below = self.below[np.searchsorted(self.values, values, "left")]
+        up_to = self.below[np.searchsorted(self.values, values, "right")]
         return (below + up_to) / 2.0, up_to - below
 
     def origin(self, now: float) -> float:
@@ -326,8 +382,8 @@ class FeatureValues:
             alone = np.union1d(np.append(self.categories, other), self.values).astype(np.float32)
             return alone, alone
         if self.cuts is None:
-            few = self.values[np.linspace(0, max(0, self.values.size - 1), min(self.values.size, _VALUES)).astype(int)]
-            alone = np.asarray(few, dtype=np.float32)
+            few = np.linspace(0, max(0, self.values.size - 1), min(self.values.size, _VALUES)).astype(int)
+            alone = np.asarray(self.values[few], dtype=np.float32)
             return alone, alone
         first = np.concatenate([[-_INF], np.nextafter(self.cuts, _INF)]).astype(np.float32)
         last = np.concatenate([self.cuts, [_INF]]).astype(np.float32)
@@ -382,18 +438,18 @@ def cuts_of(forest: Forest) -> dict[int, Float32Array]:
     order = np.argsort(forest.feature, kind="stable")
     order = order[~forest.categorical[order]]
     feature, threshold, kind = forest.feature[order], forest.threshold[order], forest.kind[order]
-    found = {}
+    cuts = {}
     bounds = np.flatnonzero(np.diff(feature, prepend=-1)).tolist()
     for start, stop in pairwise([*bounds, feature.size]):
         exact = threshold[start:stop]
         exact = exact[~np.isnan(exact)]  # no value is below NaN
         if np.any(kind[start:stop] & ZERO_IS_MISSING):
             exact = np.concatenate([exact, [np.nextafter(np.float32(-ZERO), -_INF), ZERO]])
-        found[int(feature[start])] = rounded_down(exact)
+        cuts[int(feature[start])] = rounded_down(exact)
     for column, curve in forest.start or ():  # the start treats -infinity as missing
         of_start = np.append(rounded_down(curve.bounds), -_INF)
-        found[column] = np.append(found.get(column, np.zeros(0, np.float32)), of_start)
-    return {column: np.unique(cuts) for column, cuts in found.items()}
+        cuts[column] = np.append(cuts.get(column, np.zeros(0, np.float32)), of_start)
+    return {column: np.unique(of_column) for column, of_column in cuts.items()}
 
 
 def counterfactuals(
@@ -412,51 +468,39 @@ def counterfactuals(
         swaps: function that returns for each score of this document whether it would swap the pair.
     """
     trials = {i: column.trials(float(row[i])) for i, column in enumerate(columns) if column is not None}
-    owner = np.concatenate([np.zeros(0, np.int64), *(np.full(one.size, i) for i, one in trials.items())])
+    sizes = [values.size for values in trials.values()]
+    owner = np.repeat(np.array(list(trials), np.int64), sizes)
     values = np.concatenate([np.zeros(0, np.float32), *trials.values()])
     scores = np.empty(owner.size)
     at_a_time = max(1, _AT_A_TIME // engine.width)
     for start in range(0, owner.size, at_a_time):
-        some = slice(start, min(owner.size, start + at_a_time))
-        rows = np.tile(row, (some.stop - start, 1))
-        rows[np.arange(rows.shape[0]), owner[some]] = values[some]
-        scores[some] = engine.scores(rows)
-        progress(some.stop, owner.size)
+        block = slice(start, min(owner.size, start + at_a_time))
+        rows = np.tile(row, (block.stop - start, 1))
+        rows[np.arange(rows.shape[0]), owner[block]] = values[block]
+        scores[block] = engine.scores(rows)
+        progress(block.stop, owner.size)
+    # Choose the smallest change among the values of each feature.
     swapped = swaps(scores)
-    found = []
+    changes = []
     for i, column in enumerate(columns):
         of_feature = owner == i
-        best = None if column is None else column.best(float(row[i]), trials[i], swapped[of_feature])
-        if best is not None:
+        best = column and column.best(float(row[i]), trials[i], swapped[of_feature])
+        if best:
             at, value, seen, step = best
-            score_then = float(scores[of_feature][at])
-            found.append(Counterfactual(document, names[i], float(row[i]), value, seen, step, score_then))
-    return found, owner.size
+            score = float(scores[of_feature][at])
+            changes.append(Counterfactual(document, names[i], float(row[i]), value, seen, step, score))
+    return changes, owner.size
 
 
-def _parts(found: Why) -> dict[str, Any]:
-    change = found.smallest
-
-    def value(feature: str, value: float, more: str = "") -> Cell:
-        missing, shown = math.isnan(value), found.shown(feature, value, shown_value) + more
-        return Cell(None if missing else value, shown, "faint" if missing else "")
-
-    return {
-        "smallest": change,
-        "ends": [found.shown(change.feature, v, shown_value) for v in (change.now, change.value)] if change else [],
-        "chart": None if np.isnan(found.parts).any() else _chart(found),
-        "value": value,
-    }
-
-
-def _chart(found: Why) -> Chart:
-    shown = found.order[:_BARS].tolist()
-    names = [found.features[i] for i in shown]
-    parts = [float(found.parts[i]) for i in shown]
-    rest = float(found.parts.sum()) - sum(parts)
-    if found.order.size > _BARS:
-        names.append(f"{found.order.size - _BARS} more")
-        parts.append(rest)
+def _chart(why: Why) -> Chart:
+    """Draw the largest parts, and the sum of the others."""
+    largest = why.order[:_BARS].tolist()
+    names = [why.features[i] for i in largest]
+    parts = [float(why.parts[i]) for i in largest]
+    others = why.order.size - len(largest)
+    if others:
+        names.append(f"{others} more")
+        parts.append(float(why.parts.sum()) - sum(parts))
     sides = ["A" if part >= 0 else "B" for part in parts]
     frame = pandas().DataFrame({"feature": names, "part": parts, "speaks_for": sides})
     scale = alt.Scale(domain=["A", "B"], range=[COLOURS["main"], COLOURS["bad"]])

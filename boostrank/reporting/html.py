@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 from markupsafe import Markup
 
 from boostrank.core.text import count_of
+from boostrank.reporting.table import Cell, Column, Table, fixed, interval
 
 
 @cache
@@ -20,20 +21,20 @@ def environment() -> Any:
     import jinja2
 
     @jinja2.pass_context
-    def table(context: Any, name: str, rows: Iterable[Any], columns: Sequence[Any], **options: Any) -> Table:
-        made = Table.of(name, rows, columns, **options)
-        context["drawn"].append(made)
-        return made
-
-    @jinja2.pass_context
     def draw(context: Any, part: Any, title: str = "", about: str = "") -> Any:
         if title:
             words = " ".join(Markup(about).unescape().split()) if isinstance(about, Markup) else about
             part = replace(part, title=str(title), about=words)
         context["drawn"].append(part)
-        return part
+        return table_html(part) if isinstance(part, Table) else part
 
-    made = jinja2.Environment(
+    @jinja2.pass_context
+    def table(context: Any, table: Any, rows: Any = (), columns: Any = (), **options: Any) -> Any:
+        if isinstance(table, str):  # a table of the page only
+            table = _page_table(table, rows, columns)
+        return draw(context, replace(table, **options))
+
+    jinja = jinja2.Environment(
         loader=jinja2.PackageLoader("boostrank.reporting"),
         autoescape=True,
         trim_blocks=True,
@@ -42,144 +43,90 @@ def environment() -> Any:
         extensions=["jinja2.ext.do"],
         undefined=jinja2.StrictUndefined,
     )
-    made.filters |= {"f": format, "data": data_text, "range": interval, "count": count_of}
-    made.tests["nan"] = math.isnan
-    made.globals |= {"cell": Cell, "table": table, "draw": draw, "ends": end_columns}
-    made.globals |= {"look_of": look_of, "fixed": fixed}
-    macros = made.get_template("macros.html").module
-    made.globals |= {name: getattr(macros, name) for name in ("key", "names", "whisker", "chip")}
-    return made
+    jinja.filters |= {"f": format, "data": data_text, "to": interval, "count": count_of}
+    jinja.tests["nan"] = math.isnan
+    jinja.globals |= {"cell": Cell, "table": table, "draw": draw}
+    jinja.globals |= {"look_of": look_of, "fixed": fixed}
+    macros = jinja.get_template("macros.html").module
+    jinja.globals |= {name: getattr(macros, name) for name in ("key", "names", "whisker")}
+    return jinja
 
 
 def block(template: str, name: str, **values: Any) -> Markup:
     """Render one template block, or return "" if it does not exist. Append its charts and tables to `drawn`."""
-    one = environment().select_template([template, "section.html"])
-    drawn = one.blocks.get(name)
-    context = one.new_context({"drawn": []} | values)
-    return Markup("" if drawn is None else "".join(drawn(context)).strip())
+    source = environment().select_template([template, "section.html"])
+    if name not in source.blocks:
+        return Markup("")
+    context = source.new_context({"drawn": []} | values)
+    return Markup("".join(source.blocks[name](context)).strip())
 
 
 def data_text(value: Any) -> Markup:
     """Encode a value as JSON that is safe inside a `script` element."""
-    return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c"))
 
 
-def interval(low: float, high: float, spec: str = ".4f") -> str:
-    """Format an interval as ` [low, high]`, or as "" if it is NaN."""
-    return "" if math.isnan(low) else f" [{low:{spec}}, {high:{spec}}]"
+def _page_table(name: str, rows: Iterable[Sequence[Any]], columns: Iterable[Sequence[Any]]) -> Table:
+    """Return a table, given rows of values or cells, and the arguments of each `Column`."""
+    declared = [Column(*arguments) for arguments in columns]
+    values = zip(*rows, strict=True)
+    return Table(name, dict(zip([column.name for column in declared], values, strict=False)), declared)
 
 
-@dataclass(frozen=True)
-class Column:
-    """A table column.
-
-    Args:
-        name: name in the table's CSV, which omits columns named "".
-        format: number format, such as "+.4f". "" groups the digits of whole numbers and rounds other numbers to four
-            digits. None marks a text column.
-        help: tooltip for the heading.
-        look: CSS class of the cells, which is "faint", or "sign" to colour them by sign.
-    """
-
-    name: str
-    label: str
-    format: str | None = None
-    help: str = ""
-    look: str = ""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A table cell whose text differs from its sort value.
-
-    Args:
-        value: number, text or None, used for sorting and in CSV.
-        shown: text or markup that is displayed instead of the value.
-        look: CSS class of the cell, which is "better", "worse", "faint" or "strong".
-    """
-
-    value: Any
-    shown: Any = None
-    look: str = ""
+def table_html(table: Table) -> Markup:
+    """Return a sortable table that is also readable without scripts."""
+    columns: list[tuple[Column, list[Cell]]] = []
+    for column in table.declared:
+        cells = table.cells_of(column.name)
+        columns.append((column, cells))
+        # The ends of an interval are columns of their own, followed by a drawing.
+        for name, label, which in zip(column.ends, ("from", "to"), ("lower", "upper"), strict=False):
+            end = Column(name, label, column.format, f"{which} end of the 95% interval", "faint")
+            columns.append((end, table.cells_of(name)))
+        if column.drawn:
+            ends = [table.cells_of(name) for name in column.ends]
+            columns.append((Column("", "95% interval", ""), _whiskers(cells, *ends)))
+    texts = [[_html_cell(column, cell) for cell in cells] for column, cells in columns]
+    rows, declared = list(zip(*texts, strict=True)), [column for column, _ in columns]
+    return block("parts.html", "table", table=table, columns=declared, rows=rows)
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """A sortable table that is also readable without scripts.
-
-    Args:
-        name: name that is unique on the page and valid as a file name.
-        columns: columns of the table. The first one contains the row headings.
-        rows: one value or `Cell` per column. Text is escaped. NaN and None appear as a dash.
-        details: expandable markup for each row, or "".
-        order: name of the initial sort column. A leading "-" sorts in descending order.
-        caption: what the table shows. Screen readers also read it out.
-        marked: positions of highlighted rows.
-    """
-
-    name: str
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Any]]
-    search: bool = False
-    details: Sequence[Markup | None] = ()
-    note: str = ""
-    order: str = ""
-    caption: str = ""
-    marked: frozenset[int] = frozenset()
-
-    @classmethod
-    def of(cls, name: str, rows: Iterable[Any], columns: Iterable[Any], **options: Any) -> Table:
-        """Build a table.
-
-        Args:
-            rows: sequences, or mappings or objects with one entry per column.
-            columns: arguments for `Column`, or lists of such arguments.
-        """
-        flat = [one for given in columns for one in ([given] if isinstance(given[0], str) else given)]
-        made = [Column(*one) for one in flat]
-
-        def listed(row: Any) -> Sequence[Any]:
-            if isinstance(row, list | tuple):
-                return row
-            return [row[column.name] if isinstance(row, dict) else getattr(row, column.name) for column in made]
-
-        return cls(name, made, [listed(row) for row in rows], **options)
-
-    def __html__(self) -> str:
-        rows = [[_cell(column, value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
-        return block("parts.html", "table", table=self, rows=rows)
+def _whiskers(means: Sequence[Cell], low: Sequence[Cell], high: Sequence[Cell]) -> list[Cell]:
+    """Return drawings of values and their intervals on a common scale that includes 0."""
+    values = [cell.value for cell in (*low, *high) if not cell.missing]
+    values = values or [cell.value for cell in means if not cell.missing]
+    start, end = min([0.0, *values]), max([0.0, *values])
+    scale = start, end if end > start else 1.0
+    draw = environment().globals["whisker"]
+    cells = []
+    for mean, *ends in zip(means, low, high, strict=True):
+        drawing = None if mean.missing else draw(mean.value, *(end.value for end in ends), scale, mean.look)
+        cells.append(Cell(mean.value, drawing))
+    return cells
 
 
-def _cell(column: Column, given: Any) -> tuple[Any, str | None, str]:
+def _html_cell(column: Column, cell: Cell) -> tuple[Any, str | None, str]:
     """Return a cell's content, sort key and CSS classes. A cell without a sort key is sorted by its content."""
-    cell = given if isinstance(given, Cell) else Cell(given)
-    value = cell.value.item() if hasattr(cell.value, "item") else cell.value
+    value = cell.value
+    text = column.text(cell, "–")  # noqa: RUF001  a dash
     look = cell.look or column.look
     if look == "sign":
         look = "" if value is None else look_of(value, value)
-    look = f"{'' if column.format is None else 'number'} {look}".strip()
-    shown, by = value, None if cell.shown is None else str(value)
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        shown, by = "–", ""  # noqa: RUF001  a dash
+    if look.startswith("chip"):
+        text, look = Markup('<span class="{}">{}</span>').format(look, text), ""
+    kind = "" if column.format is None else "number"
+    # Numbers are sorted by their value, and missing ones come last.
+    key = None if cell.display is None else str(value)
+    if cell.missing:
+        key = ""
     elif isinstance(value, bool | int | float):
-        shown = format(value, column.format or ("," if isinstance(value, int) else ".4g"))
-        by = f"{value:.8g}"
-    return shown if cell.shown is None else cell.shown, by, look
-
-
-def end_columns(format: str, low: str = "low", high: str = "high", look: str = "faint") -> list[tuple[str, ...]]:
-    """Return the two columns that show a 95% interval."""
-    about = "{} end of the 95% interval"
-    return [(low, "from", format, about.format("lower"), look), (high, "to", format, about.format("upper"), look)]
+        key = f"{value:.8g}"
+    return text, key, f"{kind} {look}".strip()
 
 
 def look_of(low: float, high: float) -> str:
     """Return the CSS class for an interval, which is coloured only if it excludes 0."""
-    return "better" if low > 0.0 else "worse" if high < 0.0 else ""
-
-
-def fixed(values: Iterable[float], *, sign: bool = False) -> str:
-    """Return a number format that aligns decimal points and shows three digits of the largest finite value."""
-    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
-    places = min(max(2 - math.floor(math.log10(largest)), 0), 8) if largest > 0.0 else 0
-    return f"{'+' * sign}.{places}f"
+    if low > 0.0:
+        return "better"
+    return "worse" if high < 0.0 else ""

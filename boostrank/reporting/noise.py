@@ -92,7 +92,7 @@ class NoiseReport:
         share = self.weights[counted] / self.weights[counted].sum()
         squares = np.square(values[counted] - share @ values[counted])
         scale = float(np.square(share).sum())
-        low, high = (math.sqrt(scale * float(end[0])) for end in bootstrap_intervals(squares[:, None], share))
+        low, high = np.sqrt(scale * np.ravel(bootstrap_intervals(squares[:, None], share))).tolist()
         return Spread(math.sqrt(scale * float(share @ squares)), low, high, math.nan)
 
     def matters(self, metric: str) -> float:
@@ -110,7 +110,8 @@ def spread_of(values: Float64Array) -> Spread:
     if sd <= 1e-12 * float(np.abs(values).max()):
         return Spread(0.0, 0.0, 0.0, 0.0)
     tail = (1.0 - _CONFIDENCE) / 2.0
-    low, high = (sd * math.sqrt(free / chdtri(free, chance)) for chance in (tail, 1.0 - tail))
+    low = sd * math.sqrt(free / chdtri(free, tail))
+    high = sd * math.sqrt(free / chdtri(free, 1.0 - tail))
     return Spread(sd, low, high, float(stdtrit(free, 1.0 - tail)) * math.sqrt(2.0) * sd)
 
 

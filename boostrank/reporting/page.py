@@ -22,9 +22,10 @@ from boostrank.metrics import Metric
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.charts import Chart, need_report_extra
 from boostrank.reporting.rank_changes import Ranker
-from boostrank.reporting.result import csv_bytes, plain
+from boostrank.reporting.result import plain
 from boostrank.reporting.section import Context, PageSection, Section, page
 from boostrank.reporting.sections import METRICS, SECTIONS
+from boostrank.reporting.table import csv_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,25 +74,27 @@ class Report:
     def sections(self) -> tuple[PageSection, ...]:
         """The sections of the page."""
         need_report_extra()
-        shown = []
+        sections = []
         for section in on_page_order():
             if section.name in self.results:
-                shown.append(section.on_page(self.results[section.name]))
+                sections.append(section.on_page(self.results[section.name]))
             elif section.name in self.missing:
                 absent = Markup("<p>Not available: {}.</p>").format(self.missing[section.name])
-                shown.append(PageSection(section.name, section.title, absent))
-        return tuple(shown)
+                sections.append(PageSection(section.name, section.title, absent))
+        return tuple(sections)
 
     @cached_property
     def charts(self) -> dict[str, Chart]:
         """The charts on the page by name."""
-        return {part.name: part for one in self.sections for part in one.drawn if isinstance(part, Chart)}
+        parts = [part for section in self.sections for part in section.drawn]
+        return {part.name: part for part in parts if isinstance(part, Chart)}
 
     @cached_property
     def frames(self) -> dict[str, pd.DataFrame]:
         """The result tables as pandas data frames by name."""
-        found = [self.results[section.name] for section in on_page_order() if section.name in self.results]
-        return {name: one.to_frame(name) for one in found for name in one.TABLES if one.columns(name)}
+        names = [section.name for section in on_page_order() if section.name in self.results]
+        tables = [table for name in names for table in self.results[name].tables()]
+        return {table.name: table.to_frame() for table in tables if len(table)}
 
     def to_html(self) -> str:
         """Return a self-contained HTML page."""
@@ -101,9 +104,8 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the results as JSON data, without values per query. Undefined numbers are None."""
-        found = {section.name: self.results.get(section.name) for section in on_page_order()}
-        results = {name: None if one is None else one.to_dict() for name, one in found.items()}
         names = {"model": self.model, "data": self.data, "about": self.about}
+        results = {section.name: self.results.get(section.name) for section in on_page_order()}
         return dict(plain(names | results | {"missing": self.missing}))
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
@@ -121,11 +123,11 @@ class Report:
         into = Path(folder)
         into.mkdir(parents=True, exist_ok=True)
         frames = {name: chart.frame for name, chart in self.charts.items()} | self.frames
-        made = {f"{name}.csv": csv_bytes(frame) for name, frame in frames.items()}
-        made["report.html"] = self.to_html().encode("utf-8", "backslashreplace")
-        for name, body in made.items():
+        content = {f"{name}.csv": csv_bytes(frame) for name, frame in frames.items()}
+        content["report.html"] = self.to_html().encode("utf-8", "backslashreplace")
+        for name, body in content.items():
             write_atomically(into / name, body)
-        return [into / name for name in made]
+        return [into / name for name in content]
 
 
 @takes_dataset
@@ -157,22 +159,24 @@ def report(
         DataError: features other than the model's.
         BoostrankError: the first section's error, if no section has a result.
     """
-    called = name or _called(model, "the model")
     files = ", ".join(data.provenance.files) if data_name is None else data_name
     ranker = as_model(model)
     previous = None
     if baseline is not None:
         before = Ranker.of(baseline, "baseline", data, options.get("threads"))
-        previous = (baseline_name or _called(baseline, "the previous model"), before.scores)
+        previous = (baseline_name or _name_of(baseline, "the previous model"), before.scores)
     ranker, data = ranker.over_columns(data)
     context = Context(ranker, data, metrics, previous, **options)
 
     # Choose the requested sections, or all sections that apply to the model and its data.
     errors: dict[str, BoostrankError] = {}
-    wanted = [one for one in SECTIONS if one.applies(context)] if only is None else [SECTIONS.get(one) for one in only]
-    running = {section.name: section for section in wanted}
+    sections = [section for section in SECTIONS if section.applies(context)]
+    if only is not None:
+        sections = [SECTIONS.get(section) for section in only]
+    running = {section.name: section for section in sections}
     # Run each section after the sections whose results it uses.
-    order = TopologicalSorter({name: [one for one in s.after if one in running] for name, s in running.items()})
+    after = {section.name: [earlier for earlier in section.after if earlier in running] for section in sections}
+    order = TopologicalSorter(after)
     for section in order.static_order():
         try:
             context.results[section] = running[section].run(context)
@@ -183,10 +187,11 @@ def report(
     if errors and not context.results:
         raise next(iter(errors.values()))
     missing = {section: str(error) for section, error in errors.items()}
-    return Report(called, files, _about(ranker, data), context.results, missing)
+    name = name or _name_of(model, "the model")
+    return Report(name, files, _about(ranker, data), context.results, missing)
 
 
-def _called(model: Any, otherwise: str) -> str:
+def _name_of(model: Any, otherwise: str) -> str:
     return os.fspath(model) if isinstance(model, str | PathLike) else otherwise
 
 
@@ -206,14 +211,17 @@ def _about(model: RankingModel, data: RankingDataset) -> str:
 def _origin(model: RankingModel) -> str:
     """Describe the training objective or the averaged models after a comma, or return "" if neither is recorded."""
     if model.info.averaged:
-        named = "; ".join(map(str, (model.info.folds or {}).get("members") or ()))
-        return f", the average of {len(model.info.averaged)} models{f' ({named})' if named else ''}"
+        members = "; ".join(map(str, (model.info.folds or {}).get("members") or ()))
+        folds = f" ({members})" if members else ""
+        return f", the average of {len(model.info.averaged)} models{folds}"
     objective: Any = model.info.get("objective") or {}
+    name = objective.get("name")
     parts = [objective[part].get("name") for part in ("first", "second") if isinstance(objective.get(part), Mapping)]
-    name = f"a mixture of {' and '.join(map(str, parts))}" if parts else objective.get("name")
+    if parts:
+        name = f"a mixture of {' and '.join(map(str, parts))}"
     return f", trained with {name}" if name else ""
 
 
 def on_page_order() -> list[Section]:
     """Return all sections in page order."""
-    return sorted(SECTIONS, key=lambda section: section.place)
+    return sorted(SECTIONS, key=lambda section: section.position)

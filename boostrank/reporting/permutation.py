@@ -83,8 +83,8 @@ def measure_losses(
         values = rows[documents]
         base[queries] = bound.per_query(scorer.scores(values))[name]
         for repeat in range(repeats):
-            for one in passes:
-                for chosen, changed in one.changes(scorer, values, bound.queries, queries.start, repeat):
+            for group in passes:
+                for chosen, changed in group.changes(scorer, values, bound.queries, queries.start, repeat):
                     for u, changed_scores in zip(chosen, changed, strict=True):
                         sums[u, queries] += base[queries] - bound.per_query(changed_scores)[name]
 
@@ -146,9 +146,9 @@ class _Pass:
                     givers = np.random.default_rng(int(seed)).permutation(self._of_query.shape[0])[queries_of_block]
                     columns = list(exchanged.columns)
                     other[:, columns] = np.repeat(self._of_query[givers][:, columns], queries.sizes, axis=0)
-        for some in in_batches(np.arange(count), rows.shape[0]):
-            unit = np.where(np.isin(self._unit, some), self._unit - some[0], -1)
-            yield [self._members[i] for i in some], scorer.changes(rows, other, unit, some.size)
+        for batch in in_batches(np.arange(count), rows.shape[0]):
+            unit = np.where(np.isin(self._unit, batch), self._unit - batch[0], -1)
+            yield [self._members[i] for i in batch], scorer.changes(rows, other, unit, batch.size)
 
 
 def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
@@ -174,7 +174,7 @@ def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Flo
     from scipy.stats import rankdata
 
     lists = np.split(np.where(np.isnan(values), -np.inf, values), ptr[1:-1])
-    ranks = [(rankdata(one, axis=0) - (len(one) + 1) / 2.0) / max(1, len(one)) ** 1.5 for one in lists]
+    ranks = [(rankdata(query, axis=0) - (len(query) + 1) / 2.0) / max(1, len(query)) ** 1.5 for query in lists]
     return np.concatenate(ranks)
 
 
@@ -182,9 +182,9 @@ def rank_correlation(ranks: Float64Array) -> Float64Array:
     """Return Spearman's correlations of `within_query_ranks`, pooled, float64[c, c], with 0 for constant columns."""
     norm = np.sqrt(np.square(ranks).sum(axis=0))
     scaled = ranks / np.where(norm > 0.0, norm, 1.0)
-    found = np.clip(scaled.T @ scaled, -1.0, 1.0)
-    np.fill_diagonal(found, 1.0)
-    return np.asarray(found)
+    correlation = np.clip(scaled.T @ scaled, -1.0, 1.0)
+    np.fill_diagonal(correlation, 1.0)
+    return np.asarray(correlation)
 
 
 def clusters_of(correlation: Float64Array, threshold: float) -> list[list[int]]:
@@ -200,5 +200,5 @@ def clusters_of(correlation: Float64Array, threshold: float) -> list[list[int]]:
     distance = 1.0 - np.abs(correlation)
     tree = linkage(squareform(distance, checks=False), method="complete")
     number = fcluster(tree, 1.0 - threshold + 1e-12, criterion="distance")
-    found = [np.flatnonzero(number == n).tolist() for n in np.unique(number)]
-    return [members for members in found if len(members) > 1]
+    clusters = [np.flatnonzero(number == n).tolist() for n in np.unique(number)]
+    return [members for members in clusters if len(members) > 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,15 +35,18 @@ class Ranker:
     data: RankingDataset | None = None
 
     @classmethod
-    def of(cls, given: Any, name: str, data: RankingDataset, threads: int | None) -> Ranker:
+    def of(cls, source: Any, name: str, data: RankingDataset, threads: int | None) -> Ranker:
         """Return a ranker, given a model, its file, or its scores in input order."""
-        if isinstance(given, Ranker):
-            return given
-        model = find_model(given)
-        if model is None and (hasattr(given, "predict") or callable(given)):
-            raise ParameterError(f"{name}: {type(given).__name__} is not a model; pass its scores, predict(X)")
-        data = data if model is None else data.only(model.feature_names)
-        scores = as_scores(given, data, name) if model is None else model.predict(data, threads=threads)
+        if isinstance(source, Ranker):
+            return source
+        model = find_model(source)
+        if model is not None:
+            data = data.only(model.feature_names)
+            scores = model.predict(data, threads=threads)
+        elif hasattr(source, "predict") or callable(source):
+            raise ParameterError(f"{name}: {type(source).__name__} is not a model; pass its scores, predict(X)")
+        else:
+            scores = as_scores(source, data, name)
         if scores.shape != (data.n_documents,):
             raise DataError(f"{name}: the scores must have the shape ({data.n_documents},), but got {scores.shape}")
         return cls(name, data.in_row_order(scores), model, data)
@@ -106,13 +110,9 @@ def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Chur
 
     longer, several = queries.sizes > k, queries.sizes > 1
     per_query = np.where(longer, entered(k), np.nan)
-    return Churn(
-        k=k,
-        changed=float(per_query[longer].mean()) if longer.any() else float("nan"),
-        queries=int(longer.sum()),
-        first=float(entered(1)[several].mean()) if several.any() else float("nan"),
-        per_query=per_query,
-    )
+    changed = float(per_query[longer].mean()) if longer.any() else math.nan
+    first = float(entered(1)[several].mean()) if several.any() else math.nan
+    return Churn(k=k, changed=changed, queries=int(longer.sum()), first=first, per_query=per_query)
 
 
 def rank_changes_in(
@@ -150,6 +150,7 @@ def explain(
         return [], []
     rows = np.array([[fell.row, rose.row] for fell, rose in pairs], dtype=np.int64)
     spans = [slice(*queries.ptr[[q, q + 1]].tolist()) for q in map(queries.of_row, rows[:, 0].tolist())]
+    # Compute score differences and contributions in standard deviations of the scores in the query.
     nothing = np.zeros(len(pairs))
     values: dict[str, Float64Array] = {}
     margins, lifts, notes = [], [], []
@@ -163,6 +164,7 @@ def explain(
             parts, seen = None, {}
         lifts.append(None if parts is None else {name: part / spread for name, part in parts.items()})
         values |= seen
+    # Sort the features of each pair by the change of their contribution.
     swaps = []
     for i, (fell, rose) in enumerate(pairs):
         changes: list[dict[str, Any]] = []

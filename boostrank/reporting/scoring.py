@@ -103,9 +103,9 @@ def walker_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
         raise ModelError(f"the trees cannot be scored without the engine: {trees.why_not}")
     rows = DenseRows(data, trees.used, model.absent_is_missing)
     walker = Walker(trees.forest, trees.used)
-    some = rows[: min(_COMPARED, data.n_documents)]
-    expected = Engine(model, trees.used, threads).scores(some)
-    difference = walker.scores(some) - expected
+    sample = rows[: min(_COMPARED, data.n_documents)]
+    expected = Engine(model, trees.used, threads).scores(sample)
+    difference = walker.scores(sample) - expected
     # XGBoost sums in float32, and its scores include a constant that is not in the trees.
     accuracy = 1e-9 if trees.double else 1e-5
     scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
@@ -149,8 +149,9 @@ def contributions_by_query(
     index, rows = data.queries.take(queries)
     cuts = np.searchsorted(index.ptr, np.arange(_EXPLAINED_AT_A_TIME, rows.size, _EXPLAINED_AT_A_TIME))
     for first, last in pairwise(np.unique(np.concatenate([[0], cuts, [queries.size]])).tolist()):
-        some = rows[index.ptr[first] : index.ptr[last]]
-        yield slice(first, last), some, model.contributions(data.features[some], threads=threads)[:, : data.n_features]
+        chunk = rows[index.ptr[first] : index.ptr[last]]
+        parts = model.contributions(data.features[chunk], threads=threads)[:, : data.n_features]
+        yield slice(first, last), chunk, parts
         progress("contributions", int(index.ptr[last]), rows.size)
 
 

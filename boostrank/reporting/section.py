@@ -30,9 +30,10 @@ from boostrank.kernels.forest import Walker
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record
 from boostrank.reporting.charts import theme, vega_script
-from boostrank.reporting.html import Table, block
+from boostrank.reporting.html import block
 from boostrank.reporting.scoring import Progress, over_blocks, silent, start_alone
 from boostrank.reporting.segments import NEGLIGIBLE
+from boostrank.reporting.table import Table
 
 _GENERATOR, _HEAD = "boostrank", 2000
 # Runs before the first paint, so that rows hidden by the script never flash.
@@ -119,9 +120,9 @@ class Context:
         """The model's scores, float64[N], in row order."""
         # Reuse the scores of `learning`: that saves 40 s for 1,000,000 documents and 400 trees.
         for result in self.results.values():
-            known: Float64Array | None = getattr(result, "scores", None)
-            if known is not None:
-                return known
+            scores: Float64Array | None = getattr(result, "scores", None)
+            if scores is not None:
+                return scores
         return self.data.in_row_order(self.model.predict(self.data, threads=self.threads))
 
     @cached_property
@@ -162,18 +163,18 @@ def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
         members: list[str] = []
         for word in words:
             # Names may contain brackets, which are special in patterns: exact names take precedence.
-            found = [word] if word in names else fnmatch.filter(names, word)
-            if not found:
+            features = [word] if word in names else fnmatch.filter(names, word)
+            if not features:
                 raise FileFormatError(f"the model has no feature {word!r}", file=path, line=number)
-            members += found
+            members += features
         groups[name.strip()] = list(dict.fromkeys(members))
     return groups
 
 
 def read_matters(path: str) -> dict[str, float]:
     """Read the noise threshold of each metric from the output of `boostrank study noise --json`."""
-    found = load_record(NoiseRecord, read_text(path), path)
-    return {name: one.matters for name, one in found.metrics.items()}
+    record = load_record(NoiseRecord, read_text(path), path)
+    return {name: metric.matters for name, metric in record.metrics.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +210,7 @@ class Section:
         run: function that returns the analysis, a `boostrank.reporting.result.Result`. A
             BoostrankError replaces the section.
         parts: function that returns the variables of the template.
-        place: position on the page, in ascending order.
+        position: position on the page, in ascending order.
         after: sections to run earlier, if they are requested. Their results are in the context.
         short: name in the navigation, or "" for the title.
         applies: whether the section applies to the model and its data. Other sections run only on request.
@@ -219,19 +220,19 @@ class Section:
     title: str
     run: Callable[[Context], Any]
     parts: Callable[[Any], Mapping[str, Any]]
-    place: int = 100
+    position: int = 100
     after: tuple[str, ...] = ()
     short: str = ""
     aliases: tuple[str, ...] = ()
     applies: Callable[[Context], bool] = lambda c: True
 
-    def on_page(self, found: Any) -> PageSection:
+    def on_page(self, result: Any) -> PageSection:
         """Render a result as a page section."""
         drawn: list[Any] = []
-        values = {"found": found, **self.parts(found)}
-        body, brief = (
-            block(f"{self.name}.html", name, drawn=drawn, parts=values, **values) for name in ("body", "brief")
-        )
+        parts = self.parts(result)
+        values = {"found": result, "parts": parts, **parts}
+        body = block(f"{self.name}.html", "body", drawn=drawn, **values)
+        brief = block(f"{self.name}.html", "brief", drawn=drawn, **values)
         return PageSection(self.name, self.title, body, self.short, brief, drawn)
 
 
@@ -245,21 +246,23 @@ def page(title: str, sections: Sequence[PageSection], **more: Any) -> str:
             and tables).
     """
     drawn = [*more.pop("drawn", ()), *(part for section in sections for part in section.drawn)]
-    taken = [section.name for section in sections] + [part.name for part in drawn]
-    twice = {name for name in taken if taken.count(name) > 1}
+    names = [section.name for section in sections] + [part.name for part in drawn]
+    twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise ValueError(f"two parts of a page have the same name: {', '.join(sorted(twice))}")
     charts = any(not isinstance(part, Table) for part in drawn)
-    scripts = [*([vega_script()] if charts else []), _own("script.js")]
-    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in (_EARLY, *scripts))
-    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src "
+    scripts = [_template("script.js")]
+    if charts:
+        scripts.insert(0, vega_script())
+    digests = [hashlib.sha256(script.encode()).digest() for script in (_EARLY, *scripts)]
+    sources = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     values = {"heading": "", "summary": ""} | more | {"title": title, "sections": sections}
     return block(
         "page.html",
         "page",
-        policy=policy + " ".join(f"'sha256-{digest}'" for digest in digests),
+        policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {sources}",
         generator=_GENERATOR,
-        style=Markup(_own("style.css")),
+        style=Markup(_template("style.css")),
         early=Markup(_EARLY),
         scripts=[Markup(script) for script in scripts],
         themes={"light": theme(), "dark": theme(dark=True)} if charts else None,
@@ -278,8 +281,8 @@ def page_of(template: str, title: str, sections: Mapping[str, tuple[str, str]], 
     def part(name: str) -> Markup:
         return block(template, name, drawn=drawn, **values)
 
-    made = [PageSection(name, title, part(name), short) for name, (title, short) in sections.items()]
-    return page(title, made, heading=part("heading"), summary=part("summary"), drawn=drawn)
+    parts = [PageSection(name, title, part(name), short) for name, (title, short) in sections.items()]
+    return page(title, parts, heading=part("heading"), summary=part("summary"), drawn=drawn)
 
 
 def page_beside(model: str) -> str:
@@ -292,5 +295,5 @@ def page_beside(model: str) -> str:
 
 
 @cache
-def _own(name: str) -> str:
+def _template(name: str) -> str:
     return files("boostrank.reporting").joinpath("templates", name).read_text("utf-8")

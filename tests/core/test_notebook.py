@@ -95,4 +95,4 @@ def test_why_shows_the_two_documents_and_what_each_feature_adds() -> None:
     params = {"objective": "lambdarank", "min_data_in_leaf": 2, "verbose": -1, "num_threads": 1}
     model = boostrank.train(params, data, 2)
     found = why(model, data, HOSTILE, "@1", "@10", threads=1)
-    check(found, "rank", f"{found.difference:+.4g}", "a_part")
+    check(found, "rank", f"{found.difference:+.4g}", "part of A")

@@ -25,8 +25,8 @@ from click.testing import Result
 import boostrank
 from boostrank.core.errors import DataError, DataWarning, InputError
 from boostrank.data.dataset import RankingDataset
-from boostrank.reporting.result import csv_bytes
 from boostrank.reporting.segments import holm
+from boostrank.reporting.table import csv_bytes
 from tests.cli.conftest import invoke
 
 Case = Callable[[], None]
@@ -764,7 +764,7 @@ def model_with_one_more_feature() -> None:
     found = json.loads(accepted("compare", "old.txt", "new.txt", "new.csv", "--json").stdout)
     assert found["metrics"]["ndcg@10"]["mean"] == expected
     measured = json.loads(accepted("evaluate", "old.txt", "new.txt", "new.csv", "--json").stdout)
-    assert measured["new.txt"]["ndcg@10"]["difference"]["mean"] == expected
+    assert measured["new.txt"]["ndcg@10"]["difference"] == expected
     rows = [
         f"{row[4]} qid:{row[3]} 1:{row[0]} 2:{row[1]} 3:{row[2]}\n"
         for row in csv.reader(Path("new.csv").read_text().splitlines())
@@ -798,7 +798,7 @@ def several_rankers() -> None:
 
     def p_of(*rankers: str) -> list[float]:
         found = json.loads(accepted("evaluate", *rankers, "t.csv", "--metric", "ndcg@5", "--json").stdout)
-        return [found[one]["ndcg@5"]["difference"]["p"] for one in rankers[1:]]
+        return [found[one]["ndcg@5"]["p"] for one in rankers[1:]]
 
     alone = [p_of(files[0], file)[0] for file in files[1:]]
     np.testing.assert_allclose(p_of(*files), holm(alone))

@@ -132,7 +132,7 @@ def test_first_use_python_07_smaller_may_be_better(data: RankingDataset) -> None
     loss = Metric(squared_error, higher_is_better=False)  # type: ignore[arg-type]
     d = boostrank.compare(noisy(0.5, 1), noisy(2.0, 2), data, loss).metrics["squared_error"]
     assert d.mean > 0
-    assert d.look(d.p) == "worse"
+    assert d.look == "worse"
     assert d.worse > d.better
     model = boostrank.train(
         PLAIN | {"metric": loss, "early_stopping_round": 2}, data, 9, valid_sets=[data.take(range(40))]

@@ -100,7 +100,7 @@ def test_it_is_reported_by_walking_its_trees(
     page = report(model, data[1], ["ndcg@5"]).to_html()
     assert "toy, trained with lambdarank, 30 rounds" in page
     found = boostrank.reporting.importance(model, data[1])
-    assert {row["feature"] for row in found.rows()[:2]} == {"price", "y [m]"}
+    assert {row["feature"] for row in found.table().rows()[:2]} == {"price", "y [m]"}
     one = data[1].queries.qid[0]
     assert explain(model, data[1], one, 1, 2).to_dict()
     assert learning(study(data[1], "ndcg@5", model=model)).total == model.best_iteration

@@ -26,13 +26,13 @@ def test_bins_and_parts_compare_predictions_with_grades(model: boostrank.Ranking
     bins = reliability(values, grades, data.queries)
     assert found.bins.error == bins.error
     assert found.to_frame()["observed"].tolist() == bins.observed.tolist()
-    parts = {part[:2]: part[2:] for part in found.parts}
+    parts = {(part["by"], part["part"]): part for part in found.table("calibration-parts").rows()}
     assert {kind for kind, _ in parts} == {"segment", "list length"}
     inside = data.queries.of_rows() % 3 > 0
-    queries, documents, predicted, observed, low, high = parts["segment", "many"]
-    assert (queries, documents) == (40, inside.sum())
-    assert (predicted, observed) == pytest.approx((values[inside].mean(), grades[inside].mean()))
-    assert low < observed < high
+    part = parts["segment", "many"]
+    assert (part["queries"], part["documents"]) == (40, inside.sum())
+    assert [part["predicted"], part["observed"]] == pytest.approx([values[inside].mean(), grades[inside].mean()])
+    assert part["low"] < part["observed"] < part["high"]
     text = words_of(SPEC.on_page(found))
     assert f"{bins.error[0]:.4f} [{bins.error[1]:.4f}, {bins.error[2]:.4f}]" in text
     assert "fitted" not in text

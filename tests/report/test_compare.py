@@ -68,10 +68,10 @@ def test_means_are_those_of_evaluate_and_the_difference_that_of_paired_differenc
 def test_it_prints_as_its_first_table(found: Comparison) -> None:
     name, *lines = repr(found).splitlines()
     assert name == "<Comparison>"
-    assert lines[0].split() == list(found.columns())
-    shown = len(found.rows())
-    assert len(lines) == 1 + min(shown, 10) + (shown > 10)
-    assert f"{found.metrics['ndcg@10'].new:.4g}" in lines[1]
+    assert lines[0].split()[:6] == ["metric", "kind", "segment", "queries", "old", "new"]
+    rows = len(found.table())
+    assert len(lines) == 1 + min(rows, 10) + (rows > 10)
+    assert f"{found.metrics['ndcg@10'].new:.4f}" in lines[1]
 
 
 def test_interval_and_p_value_are_scipy_s(found: Comparison) -> None:

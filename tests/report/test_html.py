@@ -19,9 +19,10 @@ from markupsafe import Markup
 from boostrank.core.errors import MissingDependency, TrainingError
 from boostrank.reporting import charts
 from boostrank.reporting.charts import COLOURS, Chart, need_report_extra, theme, vega_script
-from boostrank.reporting.html import Cell, Column, Table, data_text, environment, fixed
+from boostrank.reporting.html import data_text, environment, fixed, table_html
 from boostrank.reporting.section import PageSection, page
 from boostrank.reporting.sections.importance import SPEC, Effect, Importance
+from boostrank.reporting.table import Cell, Column, Table
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -96,16 +97,17 @@ def test_a_page_without_charts_needs_no_library() -> None:
 
 
 def test_two_parts_of_one_name_are_refused_wherever_they_stand() -> None:
-    table = Table("lines", [Column("a", "a")], [])
+    table = Table("lines", {"a": []}, [Column("a")])
     for name, parts in (("s", [chart(), chart()]), ("s", [chart(), table]), ("lines", [chart()])):
         with pytest.raises(ValueError, match="same name: lines"):
             page("", [PageSection(name, "S", Markup(), drawn=parts)])
 
 
 def test_cells_are_shown_and_sorted_as_told() -> None:
-    columns = [Column("name", "name"), Column("x", "x", "+.2f"), Column("n", "n", "")]
-    rows = [[EVIL, 1 / 3, 1234], ["b", float("nan"), None], ["c", Cell(0.5, "half", "better"), np.int64(7)]]
-    text = Table("t", columns, rows, details=[Markup("<p>inside</p>"), None, None], order="-x").__html__()
+    columns = [Column("name"), Column("x", format="+.2f"), Column("n", format="")]
+    data = {"name": [EVIL, "b", "c"], "x": [1 / 3, float("nan"), Cell(0.5, "half", "better")]}
+    details = [Markup("<p>inside</p>"), None, None]
+    text = table_html(Table("t", data | {"n": [1234, None, np.int64(7)]}, columns, details=details, order="-x"))
     assert text.count('<tr class="detail" id="t-0">') == text.count('class="detail"') == 1
     assert '<td class="number" data-value="0.33333333"><bdi>+0.33</bdi></td>' in text
     assert '<td class="number" data-value="1234"><bdi>1,234</bdi></td>' in text
@@ -216,6 +218,28 @@ def test_a_model_that_uses_nothing_has_a_page_too(found: Importance) -> None:
 
 
 def test_what_paper_leaves_out_is_counted() -> None:
-    thirteen, fourteen = (str(Table("t", [Column("a", "a")], [[i] for i in range(n)]).__html__()) for n in (13, 14))
+    thirteen, fourteen = (table_html(Table("t", {"a": range(n)})) for n in (13, 14))
     assert "1 more row on screen." in thirteen
     assert "2 more rows on screen." in fourteen
+
+
+def test_a_table_is_declared_once_for_the_terminal_pages_frames_and_json() -> None:
+    ends = {"low": [0.1, float("nan")], "high": [0.4, float("nan")]}
+    data = {"kind": ["all", "one"], "name": ["a\x1b", "b"], "mean": [0.25, -1.0], "none": [None, None], **ends}
+    columns = [
+        Column("kind"), Column("name", "Name"), Column("mean", "Mean", "+.2f", ends=("low", "high"), drawn=True),
+        Column("none", format=""),
+    ]  # fmt: skip
+    table = Table("t", data, columns, {"name": [Cell("a\x1b", look="chip better"), "b"]})
+    # Columns without values are left out, and what controls a terminal is escaped.
+    assert [line.split() for line in table.lines()] == [
+        ["kind", "Name", "Mean", "95%", "interval"], ["all", r"a\x1b", "+0.25", "+0.10", "to", "+0.40"],
+        ["one", "b", "-1.00", "-"],
+    ]  # fmt: skip
+    assert len(table.lines(1)) == 2
+    assert table.rows()[0] == {"kind": "all", "name": "a\x1b", "mean": 0.25, "none": None, "low": 0.1, "high": 0.4}
+    assert list(table.to_frame()) == list(data)
+    assert [line.split()[0] for line in table.select(kind="one").lines()] == ["Name", "b"]
+    html = table_html(table)
+    assert html.count("<svg") == 2
+    assert html.count('data-name="low"') == html.count('<span class="chip better">') == 1

@@ -160,20 +160,21 @@ HALVES = '''
 
 from dataclasses import dataclass
 
-from boostrank.reporting.html import Column, Table
 from boostrank.reporting.result import Result
 from boostrank.reporting.section import Section
+from boostrank.reporting.table import Column, Table
 
 
 @dataclass(frozen=True)
 class Halves(Result):
     first: float
 
-    TABLES = {"halves": lambda self: {"first": [self.first]}}
+    def tables(self):
+        return [Table("halves-table", {"first": [self.first]}, [Column("first", "half of it", "")])]
 
 
 def parts(found):
-    return {"table": Table("halves-table", [Column("first", "half of it", "")], [[found.first]])}
+    return {"table": found.table()}
 
 
 def run(context):
@@ -181,7 +182,7 @@ def run(context):
 
 
 SPEC = Section(
-    "halves", "Halves", run, parts, place=15, after=("verdict",),
+    "halves", "Halves", run, parts, position=15, after=("verdict",),
 )
 '''
 
@@ -201,9 +202,9 @@ def test_a_new_section_is_one_new_file(model: RankingModel, data: RankingDataset
     found = report(model, data, only=("halves", "verdict"), threads=1)
     value = found.verdict.headline.value / 2.0
     assert found.halves.first == value
-    assert found.to_dict()["halves"]["first"] == value
-    assert found.frames["halves"]["first"].tolist() == [value]
-    assert found.sections[1].drawn[0].rows == [[value]]
+    assert found.to_dict()["halves"] == {"first": value, "halves-table": [{"first": value}]}
+    assert found.frames["halves-table"]["first"].tolist() == [value]
+    assert found.sections[1].drawn[0].rows() == [{"first": value}]
     assert [section.name for section in found.sections] == ["verdict", "halves"]
     html = found.to_html()
     assert ">Halves</h2>" in html

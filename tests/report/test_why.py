@@ -19,7 +19,7 @@ import xgboost as xgb
 from scipy import sparse
 
 import boostrank
-from boostrank.cli.explain import _print_why
+from boostrank.cli.explain import print_why
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
@@ -184,7 +184,7 @@ def test_parts_add_up_to_the_difference_of_the_scores(name: str) -> None:
         places = [data.feature_names.index(f) for f in told.features]
         np.testing.assert_allclose(told.contributions, whole[:, places], atol=1e-12)
         np.testing.assert_array_equal(told.values[1], data.features[told.b.row, places])
-        largest = told.rows()[0]
+        largest = told.table().rows()[0]
         assert abs(largest["part"]) == np.abs(told.parts).max()
 
 
@@ -346,16 +346,16 @@ def test_codes_of_a_table_are_shown_as_their_categories(
     assert not list(recwarn)
     change = found.smallest
     assert change is not None
-    now, then = (found.shown("colour", value, str) for value in (change.now, change.value))
+    now, then = (found.value_text("colour", value) for value in (change.now, change.value))
     row = (found.a if change.document == "a" else found.b).row
     assert (now, then) == (colours[row], data.categories["colour"].values[int(change.value)])  # type: ignore[index]
     assert now != then
-    assert found.shown("colour", 7.0, str) == "another category"
-    assert found.shown("colour", math.nan, lambda _: "missing") == "missing"
-    assert found.shown("x", 0.5, str) == "0.5"
+    assert found.value_text("colour", 7.0) == "another category"
+    assert found.value_text("colour", math.nan) == "missing"
+    assert found.value_text("x", 0.5) == "0.5"
     assert found.to_dict()["categories"]["colour"]["values"] == ["<red>", "blue", "green"]
     assert f"from {html.escape(now)} to {html.escape(then)}" in found.to_html()
-    _print_why(found, 5)
+    print_why(found, 5)
     assert re.search(f"^ *colour +{change.document.upper()} +{now} +{then} ", capsys.readouterr().out, re.MULTILINE)
 
 
@@ -392,7 +392,7 @@ def test_what_is_found_can_be_taken_out() -> None:
     plain = json.loads(json.dumps(told.to_dict(), allow_nan=False))
     assert plain["a"]["rank"] == 1
     assert [f["feature"] for f in plain["features"]] == frame["feature"].tolist()
-    with pytest.raises(ParameterError, match=r"other.*changes, features"):
+    with pytest.raises(ParameterError, match=r"other.*changes, features, pair"):
         told.to_frame("other")
     assert callable(boostrank.reporting.why)
 

@@ -9,9 +9,10 @@ import numpy as np
 from boostrank.model.calibration import Reliability, reliability
 from boostrank.model.ranking_model import calibrated_scores
 from boostrank.reporting.charts import Chart, alt, tooltips
-from boostrank.reporting.result import Result, result_class
+from boostrank.reporting.result import Result, concatenate, result_class
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import segmentations
+from boostrank.reporting.table import Column, Data, Table
 
 _COLUMNS = ("documents", "predicted", "observed", "low", "high")
 
@@ -23,45 +24,60 @@ class Calibration(Result):
     Args:
         bins: reliability of the calibrated scores, by document bin.
         uncalibrated_error: calibration error of the raw scores.
-        parts: table with the criterion, the segment, its numbers of queries and documents, the predicted and observed
-            value, and the interval of the observed value.
+        parts: data by segment: the criterion, the segment, its numbers of queries and documents, the predicted and
+            observed value, and the interval of the observed value.
         fitted_here: whether the map was fitted to these data.
     """
 
     bins: Reliability
     uncalibrated_error: float
-    parts: tuple[tuple[Any, ...], ...]
+    parts: Data
     fitted_here: bool
 
-    TABLES: ClassVar = {"calibration": lambda self: {name: getattr(self.bins, name) for name in _COLUMNS}}
+    HIDDEN: ClassVar = ("parts",)
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the reliability by bin and by segment."""
+        numbers = (
+            Column("documents", format=""),
+            Column("predicted", format=".3f"),
+            Column("observed", format=".3f", ends=("low", "high")),
+        )
+        bins = {name: getattr(self.bins, name) for name in _COLUMNS}
+        groups = (Column("by"), Column("part"), Column("queries", format=""))
+        return Table("calibration", bins, numbers), Table("calibration-parts", self.parts, (*groups, *numbers))
 
 
 def calibration(c: Context) -> Calibration:
     """Compare calibrated scores with the grades in the data."""
-    record, grades, queries, parts = c.model.info.calibration, c.data.labels, c.data.queries, []
+    record, grades, queries = c.model.info.calibration, c.data.labels, c.data.queries
     values = calibrated_scores(record, c.scores)
-    *cuts, _ = segmentations(c.segments, grades, queries)  # the last one, the best label, is what scores predict
-    for cut in cuts:
+    # The last segmentation, the best label, is what scores predict.
+    parts = []
+    for cut in segmentations(c.segments, grades, queries)[:-1]:
         for i, name in enumerate(cut.names):
             index, rows = queries.take(np.flatnonzero(cut.of_query == i))
             if rows.size:
-                one = reliability(values[rows], grades[rows], index, bins=1, seed=c.seed)
-                parts.append((cut.kind, name, len(index), *(getattr(one, column).item() for column in _COLUMNS)))
-    bins, raw = (reliability(one, grades, queries, seed=c.seed) for one in (values, c.scores))
-    return Calibration(bins, raw.error[0], tuple(parts), record["fingerprint"] == c.data.fingerprint)
+                segment = reliability(values[rows], grades[rows], index, bins=1, seed=c.seed)
+                part: Data = {"by": [cut.kind], "part": [name], "queries": [len(index)]}
+                parts.append(part | {column: getattr(segment, column) for column in _COLUMNS})
+    bins = reliability(values, grades, queries, seed=c.seed)
+    raw = reliability(c.scores, grades, queries, seed=c.seed)
+    fitted_here = record["fingerprint"] == c.data.fingerprint
+    return Calibration(bins, raw.error[0], concatenate(parts), fitted_here)
 
 
-def _parts(found: Calibration) -> dict[str, Any]:
-    frame = found.to_frame("calibration")
+def _parts(result: Calibration) -> dict[str, Any]:
+    frame = result.to_frame()
     tips = tooltips("predicted:Q .3f", "observed:Q .3f", "low:Q .3f from", "high:Q .3f to", "documents:Q ,d")
     base = alt.Chart(frame).encode(x=alt.X("predicted:Q", title="predicted mean grade"), tooltip=tips)
     y = alt.Y("predicted:Q", title="observed", scale=alt.Scale(zero=False))
-    drawn = alt.layer(
+    figure = alt.layer(
         base.mark_line(strokeDash=[4, 4], strokeWidth=1).encode(y=y),
         base.mark_rule(opacity=0.6).encode(y="low:Q", y2="high:Q"),
         base.mark_point().encode(y="observed:Q"),
     )
-    return {"chart": Chart("calibration-reliability", frame, drawn.properties(height=300))}
+    return {"chart": Chart("calibration-reliability", frame, figure.properties(height=300))}
 
 
 SPEC = Section(
@@ -69,7 +85,7 @@ SPEC = Section(
     "Calibration",
     calibration,
     _parts,
-    place=55,
+    position=55,
     after=("learning",),
     applies=lambda c: c.model.info.calibration is not None,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,9 +17,10 @@ from boostrank.core.queries import QueryIndex
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.charts import Chart, alt, lines, whole
 from boostrank.reporting.html import look_of
-from boostrank.reporting.result import Columns, Result, pandas, result_class
+from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
+from boostrank.reporting.table import Column, Data, Table, pandas
 
 TOP = 10
 """The number of top ranks over which rankers are compared."""
@@ -73,14 +73,30 @@ class ClickData(Result):
     propensities: Propensities
     origin: str
     check: CurveCheck | None
-    positions: Columns
+    positions: Data
     prior: float
     top_shown: float
     against: Against | None
     notes: tuple[str, ...] = ()
 
-    TABLES: ClassVar = {"click positions": attrgetter("positions")}
     HIDDEN: ClassVar = ("positions",)
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the positions."""
+        return (propensity_table("click positions", self.positions),)
+
+
+def propensity_table(name: str, positions: Data) -> Table:
+    """Return a table of the columns `position`, `propensity`, `low` and `high`, and possibly of clicks."""
+    help = "probability of examination relative to position 1"
+    columns = (
+        Column("position", format=""),
+        Column("impressions", format=""),
+        Column("clicks", format=""),
+        Column("rate", "clicks per impression", ".3f"),
+        Column("propensity", format=".3f", help=help, ends=("low", "high")),
+    )
+    return Table(name, positions, columns)
 
 
 def click_data(c: Context) -> ClickData:
@@ -101,11 +117,13 @@ def click_data(c: Context) -> ClickData:
         warnings.simplefilter("ignore", DataWarning)
         used, against = rows.up_to(curve), None
         if previous is not None:
-            both = (data.in_input_order(np.asarray(one, np.float64)) for one in (previous[1], scores))
+            name, before = previous
+            old = data.in_input_order(np.asarray(before, np.float64))
+            judged = Judged(data, log, curve, old, data.in_input_order(scores))
             try:
-                against = Against(previous[0], gate(Judged(data, log, curve, *both), k=TOP, seed=c.seed), "")
+                against = Against(name, gate(judged, k=TOP, seed=c.seed), "")
             except BoostrankError as error:
-                against = Against(previous[0], None, str(error))
+                against = Against(name, None, str(error))
     if not used.clicks.any():
         raise DataError("all clicks of the log are at positions without a propensity")
     return ClickData(
@@ -128,24 +146,25 @@ def click_data(c: Context) -> ClickData:
 
 def learnt_from(model: RankingModel) -> tuple[Propensities | None, float]:
     """Return the propensities and the prior from a model's training, or None and the default prior without a record."""
-    found: Any = model.info.get("data")
+    record: Any = model.info.get("data")
     for key in ("reader", "clicks"):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    if not isinstance(found, Mapping):
+        record = record.get(key) if isinstance(record, Mapping) else None
+    if not isinstance(record, Mapping):
         return None, PRIOR
-    given: Any = found.get("prior")
-    prior = float(given) if isinstance(given, int | float) and 0 <= given < _MOST_PRIOR else PRIOR
+    prior: Any = record.get("prior")
+    if not isinstance(prior, int | float) or not 0 <= prior < _MOST_PRIOR:
+        prior = PRIOR
     try:
-        return Propensities.from_dict(found.get("propensities")), prior
+        return Propensities.from_dict(record.get("propensities")), float(prior)
     except (ValueError, RecursionError):
-        return None, prior
+        return None, float(prior)
 
 
 def _curve(
-    rows: ClickLog, queries: QueryIndex, given: Propensities | None, learnt: Propensities | None
+    rows: ClickLog, queries: QueryIndex, requested: Propensities | None, learnt: Propensities | None
 ) -> tuple[Propensities, str, CurveCheck | None]:
     """Return the propensities to use, their origin, and their test against the logged clicks."""
-    if given is None:
+    if requested is None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)  # a note reports wide intervals
@@ -153,25 +172,35 @@ def _curve(
         except DataError:
             if learnt is None:
                 raise
-    curve = given or learnt
+    curve = requested or learnt
     assert curve is not None
     try:
         check = check_propensities(rows, curve, queries)
     except (DataError, ParameterError):  # no document moved, or clicks at all positions were excluded
         check = None
-    return curve, "model" if given is None else "given", check
+    origin = "model" if requested is None else "given"
+    return curve, origin, check
 
 
-def _positions(log: ClickLog, curve: Propensities) -> Columns:
-    shown, clicked = (np.bincount(log.positions - 1, counts, log.depth) for counts in (log.impressions, log.clicks))
-    known = np.flatnonzero(shown)
-    columns = {"position": known + 1, "impressions": shown[known].astype(int), "clicks": clicked[known].astype(int)}
-    columns["rate"] = clicked[known] / shown[known]
-    value, none = curve.examination, np.full(log.depth, np.nan)
-    width = np.exp(1.96 * (np.full(value.size, np.nan) if curve.errors is None else curve.errors))
-    for name, values in (("propensity", value), ("low", value / width), ("high", value * width)):
-        columns[name] = np.append(values, none)[known]
-    return columns
+def propensities_by_position(curve: Propensities) -> Data:
+    """Return the propensities of positions 1, 2, ... with their 95% intervals, float64[P] each."""
+    value = curve.examination
+    width = np.full(value.size, np.nan)
+    if curve.errors is not None:
+        width = np.exp(1.96 * curve.errors)
+    return {"propensity": value, "low": value / width, "high": value * width}
+
+
+def _positions(log: ClickLog, curve: Propensities) -> Data:
+    impressions = np.bincount(log.positions - 1, log.impressions, log.depth)
+    used = np.flatnonzero(impressions)
+    clicks = np.bincount(log.positions - 1, log.clicks, log.depth)[used]
+    impressions = impressions[used]
+    data: Data = {"position": used + 1, "impressions": impressions.astype(int), "clicks": clicks.astype(int)}
+    data["rate"] = clicks / impressions
+    unknown = np.full(log.depth, np.nan)
+    propensities = propensities_by_position(curve).items()
+    return data | {name: np.append(values, unknown)[used] for name, values in propensities}
 
 
 def _notes(log: ClickLog, used: ClickLog, curve: Propensities) -> list[str]:
@@ -187,15 +216,11 @@ def _notes(log: ClickLog, used: ClickLog, curve: Propensities) -> list[str]:
     return notes
 
 
-def _parts(found: ClickData) -> dict[str, Any]:
-    return {
-        "top": TOP,
-        "depths": len(found.positions["position"]),
-        "curve": curve_chart(found.positions),
-    }
+def _parts(result: ClickData) -> dict[str, Any]:
+    return {"top": TOP, "depths": len(result.positions["position"]), "curve": curve_chart(result.positions)}
 
 
-def curve_chart(positions: Columns) -> Chart:
+def curve_chart(positions: Data) -> Chart:
     """Draw the propensities and their intervals over positions, on a logarithmic scale."""
     frame = pandas().DataFrame(positions)
     # Clip very wide intervals, which would squeeze the curve.
@@ -207,10 +232,10 @@ def curve_chart(positions: Columns) -> Chart:
     y = {"title": "examined, relative to position 1", "scale": scale, "axis": alt.Axis(format="~g", tickCount=6)}
     interval = ("low:Q .3f from", "high:Q .3f to")
     tips = ("position:Q d", "propensity:Q .3f", *interval, "rate:Q .3f clicks per impression")
-    drawn = lines(frame, x, "propensity", tips, band=("low", "high"), height=280, **y)
-    return Chart("clicks-propensities", frame, drawn)
+    figure = lines(frame, x, "propensity", tips, band=("low", "high"), height=280, **y)
+    return Chart("clicks-propensities", frame, figure)
 
 
 SPEC = Section(
-    "clicks", "Clicks", click_data, _parts, place=60, after=("learning",), applies=lambda c: c.clicks is not None
+    "clicks", "Clicks", click_data, _parts, position=60, after=("learning",), applies=lambda c: c.clicks is not None
 )

@@ -28,6 +28,7 @@ from boostrank.metrics import Metric
 from boostrank.metrics.measure import Function
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.reporting.charts import COLOURS, SHARE, Chart, alt, ranges, tooltips
+from boostrank.reporting.html import look_of
 from boostrank.reporting.permutation import (
     Losses,
     Unit,
@@ -36,10 +37,11 @@ from boostrank.reporting.permutation import (
     rank_correlation,
     within_query_ranks,
 )
-from boostrank.reporting.result import Columns, Result, result_class
+from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of, within_queries
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
+from boostrank.reporting.table import Cell, Column, Table, list_names, table_of_objects
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,6 +71,8 @@ _CORRELATED_DOCUMENTS, _CORRELATED_FEATURES = 20_000, 500
 _TOP = 20
 # Height of a row in a list of features, in pixels.
 _LINE = 22
+_LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": "faint"}
+_COLOURED_LOSSES = ("useful", "harmful", "query-level")
 _VERDICT_COLOURS = {
     "useful": COLOURS["main"],
     "unclear": COLOURS["faint"],
@@ -149,7 +153,6 @@ class Importance(Result):
     shap_documents: int
     repeats: int
 
-    TABLES: ClassVar = {"importance": lambda self: self._columns()}
     _ARRAYS: ClassVar = ("loss", "loss_low", "loss_high", "p_holm", "gain", "splits", "shap")
     HIDDEN: ClassVar = ("feature_names", "verdicts", *_ARRAYS)
 
@@ -163,16 +166,56 @@ class Importance(Result):
         """Return the features that have a given verdict."""
         return tuple(n for n, v in zip(self.feature_names, self.verdicts, strict=True) if v == verdict)
 
-    def _columns(self) -> Columns:
-        """Return one row per feature, in `order`."""
-        columns: Columns = {"feature": np.array(self.feature_names, object), "verdict": np.array(self.verdicts, object)}
-        columns |= {name: getattr(self, name) for name in self._ARRAYS}
-        return {name: values[self.order] for name, values in columns.items()}
+    def tables(self) -> tuple[Table, ...]:
+        """Return the features in `order`, the groups and the clusters."""
+        data = {"feature": np.array(self.feature_names, object), "verdict": np.array(self.verdicts, object)}
+        data |= {name: getattr(self, name) for name in self._ARRAYS}
+        data = {name: values[self.order] for name, values in data.items()}
+        table = Table("importance", data)
+        losses, verdicts = [], []
+        for row in table.rows():
+            verdict = row["verdict"]
+            look = look_of(row["loss_low"], row["loss_high"]) if verdict in _COLOURED_LOSSES else ""
+            # An unused feature has no loss to show.
+            loss = None if verdict == "unused" else row["loss"]
+            losses.append(Cell(loss, look=look))
+            verdicts.append(Cell(verdict, look=f"chip {_LOOKS.get(verdict, '')}"))
+        shares = data["gain"] / (data["gain"].sum() or 1.0)
+        cells = {"verdict": verdicts, "loss": losses, "gain": shares}
+        help = f"loss of {self.metric} when the feature is shuffled"
+        columns = (
+            Column("feature"),
+            Column("verdict", help="Explained below the table."),
+            Column("loss", "", "+.4f", help, ends=("loss_low", "loss_high"), drawn=True),
+            Column("p_holm", "p (Holm)", ".4f", "p-value of the loss, adjusted for all features"),
+            Column("gain", format=".1%", help="share of the gain of all splits"),
+            Column("splits", format="", help="number of splits"),
+            Column("shap", "SHAP", ".3f", "mean absolute contribution to the score, centred within the query"),
+        )
+        return (
+            replace(table, columns=columns, cells=cells),
+            _effect_table("groups", self.groups),
+            _effect_table("clusters", self.clusters),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON data, with one row per feature in `features`."""
-        found = super().to_dict()
-        return {"features" if name == "importance" else name: value for name, value in found.items()}
+        content = super().to_dict()
+        return content | {"features": content.pop("importance")}
+
+
+def _effect_table(name: str, effects: Sequence[Effect]) -> Table:
+    """Return a table of the losses when several features are shuffled together."""
+    columns = (
+        Column("name"),
+        Column("features", look="names"),
+        Column("correlation", format=".2f", help="smallest absolute rank correlation of a pair"),
+        Column("loss", format="+.4f", help="when they are shuffled together", ends=("low", "high")),
+    )
+    features = [Cell(", ".join(effect.features), list_names(effect.features)) for effect in effects]
+    losses = [Cell(effect.loss, look=look_of(effect.low, effect.high)) for effect in effects]
+    cells = {"features": features, "loss": losses}
+    return replace(table_of_objects(name, effects, columns), cells=cells)
 
 
 @takes_dataset
@@ -205,15 +248,16 @@ def importance(
         ParameterError: a number out of range, a metric with several cut-offs, or a group with an unknown feature.
         DataError: features other than the model's, or only excluded queries.
     """
-    one = Metric.of(metric)
-    if len(one.cutoffs) > 1:
-        raise ParameterError(f"{one} has several cut-offs; choose one, such as {one.names[0]}")
+    parsed = Metric.of(metric)
+    if len(parsed.cutoffs) > 1:
+        raise ParameterError(f"{parsed} has several cut-offs; choose one, such as {parsed.names[0]}")
     ranker, data = as_model(model).over_columns(data)
-    return measured(Context(ranker, data, one, **options), repeats, shap_documents, negligible, redundant)
+    context = Context(ranker, data, parsed, **options)
+    return measure_importance(context, repeats, shap_documents, negligible, redundant)
 
 
-def measured(
-    given: Context,
+def measure_importance(
+    context: Context,
     repeats: int | None = None,
     shap_documents: int | None = None,
     negligible: float = NEGLIGIBLE,
@@ -229,18 +273,18 @@ def measured(
     for name, (value, smallest, largest) in numbers.items():
         if value is not None and not smallest <= value <= largest:
             raise ParameterError(f"{name}={value} is out of range; allowed: {smallest} to {largest}")
-    ranker, data, seed, workers = given.model, given.data, given.seed, given.workers
-    one, documents = given.main, given.documents
+    ranker, data, seed, workers = context.model, context.data, context.seed, context.workers
+    metric, documents = context.main, context.documents
     trees, d, feature_names = ranker.trees(), data.n_features, data.feature_names
-    at = {name: i for i, name in enumerate(feature_names)}
-    groups_of = given.groups or {}
-    for group, features in groups_of.items():
+    column_of = {name: i for i, name in enumerate(feature_names)}
+    features_of = context.groups or {}
+    for group, features in features_of.items():
         for feature in features:
-            if feature not in at:
-                hint = did_you_mean(feature, at, list_all=False)
+            if feature not in column_of:
+                hint = did_you_mean(feature, column_of, list_all=False)
                 raise ParameterError(f"group {group!r}: the model has no feature {feature!r}.{hint}")
     # Ordering ties by name is too slow for thousands of changed scores.
-    rules = given.rules.without_names
+    rules = context.rules.without_names
 
     # One pass over all queries is better than several over a sample, so reduce the repeats first.
     affordable, threads = _WALKS // max(1, trees.count), workers
@@ -259,29 +303,31 @@ def measured(
     # The units are all features, all clusters and all requested groups.
     constant = set(rows.constant_within_queries(workers).tolist())
     correlation, correlated = _correlation(rows, constant, trees, seed)
-    place = {int(column): i for i, column in enumerate(trees.used)}
+    positions = {int(column): i for i, column in enumerate(trees.used)}
 
     def unit(name: str, columns: Sequence[int], stream: int, between: bool = False) -> Unit:
-        of_trees = tuple(place[c] for c in columns if c in place)
+        of_trees = tuple(positions[c] for c in columns if c in positions)
         return Unit(name, of_trees, stream, between, tuple(feature_names[c] for c in columns))
 
-    found = clusters_of(correlation, redundant)
-    named = [[correlated[i] for i in members] for members in found]
-    single = [unit(feature_names[c], [c], c, i in constant) for c, i in place.items()]
-    together = [unit(f"cluster {i + 1}", columns, d + i) for i, columns in enumerate(named)]
-    grouped = [unit(name, [at[f] for f in some], 2 * d + i) for i, (name, some) in enumerate(groups_of.items())]
+    members = clusters_of(correlation, redundant)
+    single = [unit(feature_names[c], [c], c, i in constant) for c, i in positions.items()]
+    units = list(single)
+    for i, of_cluster in enumerate(members):
+        units.append(unit(f"cluster {i + 1}", [correlated[j] for j in of_cluster], d + i))
+    for i, (name, features) in enumerate(features_of.items()):
+        units.append(unit(name, [column_of[feature] for feature in features], 2 * d + i))
 
-    def measure(units: Sequence[Unit], what: str) -> Losses:
+    def measure(units: Sequence[Unit], step: str) -> Losses:
         how = {"repeats": repeats, "seed": seed, "threads": threads}
-        return measure_losses(scorer, rows, units, one, rules, **how, progress=partial(given.progress, what))
+        progress = partial(context.progress, step)
+        return measure_losses(scorer, rows, units, metric, rules, **how, progress=progress)
 
     # Measure all units in one call, then separate the results.
-    units = [*single, *together, *grouped]
     losses = measure(units, "shuffling")
     several = _effects(losses, units)[len(single) :]
-    least = [float(np.abs(correlation[np.ix_(members, members)]).min()) for members in found]
-    clusters = tuple(replace(one, correlation=r) for one, r in zip(several[: len(found)], least, strict=True))
-    groups = several[len(found) :]
+    least = [float(np.abs(correlation[np.ix_(of_cluster, of_cluster)]).min()) for of_cluster in members]
+    clusters = tuple(replace(effect, correlation=r) for effect, r in zip(several, least, strict=False))
+    groups = several[len(members) :]
 
     # Decide the verdicts.
     needed = {name for cluster in clusters if cluster.high > negligible for name in cluster.features}
@@ -289,7 +335,7 @@ def measured(
     within = [i for i, feature in enumerate(single) if not feature.between]
     p_holm[trees.used[within]] = holm(losses.p[within])
     verdicts = ["unused"] * d
-    for column, i in place.items():
+    for column, i in positions.items():
         if single[i].between:
             verdicts[column] = "query-level"
         elif losses.loss[i] < 0.0 and p_holm[column] < _ALPHA:
@@ -311,12 +357,12 @@ def measured(
 
     if shap_documents is None:
         shap_documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // d))
-    shap, explained = _shap(ranker, data, shap_documents, seed, workers, given.progress)
+    shap, explained = _shap(ranker, data, shap_documents, seed, workers, context.progress)
     counted = ~np.isnan(losses.base)
     w = rows.data.queries.each_weight[counted]
     (low,), (high,) = bootstrap_intervals(losses.base[counted][:, None], w, seed=seed)
     return Importance(
-        metric=one.names[0],
+        metric=metric.names[0],
         value=float(w @ losses.base[counted] / w.sum()),
         low=float(low),
         high=float(high),
@@ -344,8 +390,9 @@ def measured(
 
 
 def _effects(losses: Losses, units: Sequence[Unit]) -> tuple[Effect, ...]:
-    numbers = (one.tolist() for one in (losses.loss, losses.low, losses.high))
-    return tuple(Effect(unit.name, unit.features, *of_unit) for unit, *of_unit in zip(units, *numbers, strict=True))
+    numbers = np.column_stack([losses.loss, losses.low, losses.high]).tolist()
+    rows = zip(units, numbers, strict=True)
+    return tuple(Effect(unit.name, unit.features, *of_unit) for unit, of_unit in rows)
 
 
 def _correlation(rows: DenseRows, constant: set[int], trees: Trees, seed: int) -> tuple[Float64Array, list[int]]:
@@ -381,35 +428,39 @@ def _shap(
     return weights / weights.sum() @ of_query, explained
 
 
-def _parts(found: Importance) -> dict[str, Any]:
-    frame = found.to_frame().rename(columns={"loss_low": "low", "loss_high": "high"})
+def _parts(importance: Importance) -> dict[str, Any]:
+    frame = importance.to_frame().rename(columns={"loss_low": "low", "loss_high": "high"})
     frame["gain_rank"] = frame["gain"].rank(ascending=False, method="first").astype(int)
     frame["gain"] /= frame["gain"].sum() or 1.0
-    used = frame[frame["verdict"] != "unused"][["feature", "verdict", "loss", "low", "high", "gain", "gain_rank"]]
+    columns = ["feature", "verdict", "loss", "low", "high", "gain", "gain_rank"]
+    used = frame[frame["verdict"] != "unused"][columns]
     top = used.head(_TOP)
     return {
-        "counts": {verdict: len(found.named(verdict)) for verdict in VERDICTS},
+        "counts": {verdict: len(importance.named(verdict)) for verdict in VERDICTS},
         "meanings": VERDICTS,
-        "clustered": sum(len(cluster.features) for cluster in found.clusters),
+        "clustered": sum(len(cluster.features) for cluster in importance.clusters),
         "first": next(used.itertuples(), None),
         "shown": len(top),
-        "charts": _charts(top, found.metric) if len(top) else [],
-        "features": list(frame.itertuples()),
-        "scale": (min(0.0, frame["low"].min()), max(0.0, frame["high"].max()) or 1.0),
+        "charts": _charts(top, importance.metric) if len(top) else [],
     }
 
 
 def _charts(frame: pd.DataFrame, metric: str) -> list[Chart]:
     """Draw the losses and the gain shares, coloured by verdict."""
-    here = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if (frame["verdict"] == verdict).any()}
-    colours = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=[*here], range=[*here.values()]))
+    present = set(frame["verdict"])
+    scale = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if verdict in present}
+    colours = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=[*scale], range=[*scale.values()]))
     loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
     tips = tooltips("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain", "gain_rank:Q d rank by gain")
-    base = alt.Chart(frame).encode(y=alt.Y("feature:N", sort=None, title=None), color=colours, tooltip=tips)
+    features = alt.Y("feature:N", sort=None, title=None)
+    base = alt.Chart(frame).encode(y=features, color=colours, tooltip=tips)
     share = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format=SHARE))
-    bars = base.mark_bar(height=11, opacity=0.75).encode(x=share)
-    drawn = {"importance-loss": ranges(base, f"loss of {metric}", "loss"), "importance-gain": bars}
-    return [Chart(name, frame, one.properties(height=_LINE * len(frame) + 10)) for name, one in drawn.items()]
+    figures = {
+        "importance-loss": ranges(base, f"loss of {metric}", "loss"),
+        "importance-gain": base.mark_bar(height=11, opacity=0.75).encode(x=share),
+    }
+    height = _LINE * len(frame) + 10
+    return [Chart(name, frame, figure.properties(height=height)) for name, figure in figures.items()]
 
 
-SPEC = Section("importance", "Feature importance", measured, _parts, place=20, short="Features")
+SPEC = Section("importance", "Feature importance", measure_importance, _parts, position=20, short="Features")

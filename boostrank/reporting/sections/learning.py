@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,10 +23,11 @@ from boostrank.fit.params import LOSS
 from boostrank.kernels.forest import Forest, Walker
 from boostrank.metrics import BoundMetrics
 from boostrank.reporting.charts import Chart, alt, lines, stretched, whole
-from boostrank.reporting.result import Columns, Result, pandas, result_class
+from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.scoring import START, metrics_of_block, over_blocks, start_alone, walker_of
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import amount_with_interval, means_over_queries
+from boostrank.reporting.table import Column, Data, Table, pandas
 
 # Number of points on the curve, not counting the point with 0 trees.
 _POINTS = 40
@@ -54,11 +54,11 @@ class Learning(Result):
     """
 
     metric: str
-    prefixes: Columns
+    prefixes: Data
     queries: int
     documents: int
     all_documents: int
-    history: Columns
+    history: Data
     best_rounds: int
     trained_rounds: int | None
     negligible: float
@@ -66,8 +66,17 @@ class Learning(Result):
     notes: tuple[str, ...] = ()
     scores: Float64Array | None = None
 
-    TABLES: ClassVar = {name: attrgetter(name) for name in ("history", "prefixes")}
     HIDDEN: ClassVar = ("scores",)
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the recorded metrics and the curve."""
+        help = "loss without the later rounds"
+        columns = (
+            Column("rounds", format=""),
+            Column("value", self.metric, ".4f", ends=("low", "high")),
+            Column("lost", format="+.4f", help=help, ends=("lost_low", "lost_high")),
+        )
+        return Table("history", self.history), Table("prefixes", self.prefixes, columns)
 
     @property
     def total(self) -> int:
@@ -87,7 +96,9 @@ class Learning(Result):
         if last < 2:
             return f"The model has {self.total} round{'s' * (self.total != 1)}, so none can be left out."
         sure, guess = self.enough(), self.enough(sure=False)
-        at = sure if sure < last else min(guess, last - 1)
+        at = sure
+        if sure == last:
+            at = min(guess, last - 1)
         text = f"{rounds[at]:,} of {self.total:,} rounds{'' if at else f' ({self.begins})'} "
         text += f"{self._change(at)} of {self.metric}"
         if at == sure:
@@ -105,8 +116,9 @@ class Learning(Result):
 
     def _change(self, at: int) -> str:
         """Format the loss or gain at one point, such as `lose 0.0004 [0.0001, 0.0007]`."""
-        lost, low, high = (self.prefixes[name][at] for name in ("lost", "lost_low", "lost_high"))
-        return f"{'lose' if lost >= 0.0 else 'gain'} {amount_with_interval(lost, low, high)}"
+        lost = self.prefixes["lost"][at]
+        amount = amount_with_interval(lost, self.prefixes["lost_low"][at], self.prefixes["lost_high"][at])
+        return f"{'lose' if lost >= 0.0 else 'gain'} {amount}"
 
 
 def learning(c: Context) -> Learning:
@@ -119,9 +131,12 @@ def learning(c: Context) -> Learning:
         )
     trees = model.trees()
     walker_of(model, trees, data, c.workers)
-    wanted = max(1, _WALKS // max(1, trees.count)) if c.documents is None else c.documents or data.n_documents
-    part = data.sample(wanted, c.seed)
+    documents = c.documents or data.n_documents
+    if c.documents is None:
+        documents = max(1, _WALKS // max(1, trees.count))
+    part = data.sample(documents, c.seed)
     prefixes, queries, scores = _prefixes(c, trees, part)
+    # Take the metrics that the training recorded.
     before = model.info.rounds_before
     rows = [
         (dataset, metric, before + number, float(value))
@@ -135,6 +150,7 @@ def learning(c: Context) -> Learning:
         notes.append("The model file has no record of its training, so only the curve on these data is shown.")
     if "dart" in map(str, (model.info.parameters or {}).values()):
         notes.append("DART rescales earlier trees, so a prefix of the trees is not a model of the training.")
+    all_scores = scores if part is data and trees.double else None
     return Learning(
         metric=c.metric,
         prefixes=prefixes,
@@ -147,7 +163,7 @@ def learning(c: Context) -> Learning:
         negligible=c.negligible,
         begins=_beginning(trees, c.rules.without_names),
         notes=tuple(notes),
-        scores=scores if part is data and trees.double else None,
+        scores=all_scores,
     )
 
 
@@ -156,7 +172,7 @@ def points(rounds: int) -> Int64Array:
     return np.unique(np.rint(rounds * np.linspace(0.0, 1.0, _POINTS + 1) ** 1.5)).astype(np.int64)
 
 
-def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Columns, int, Float64Array]:
+def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Data, int, Float64Array]:
     """Measure a model's prefixes in one pass.
 
     Returns:
@@ -175,22 +191,22 @@ def _prefixes(c: Context, trees: Trees, data: RankingDataset) -> tuple[Columns, 
     walkers = [Walker(part, trees.used) for part in parts]
     per_query, final = np.empty((len(data.queries), rounds.size)), np.empty(data.n_documents)
 
-    def block(some: slice, documents: slice) -> None:
-        bound = metrics_of_block(data, some, documents, metric, conventions)
-        here = rows[documents]
-        scores = np.zeros(here.shape[0])
+    def block(queries: slice, documents: slice) -> None:
+        bound = metrics_of_block(data, queries, documents, metric, conventions)
+        values = rows[documents]
+        scores = np.zeros(values.shape[0])
         for i, walker in enumerate(walkers):
-            scores += walker.scores(here)
-            per_query[some, i] = bound.per_query(scores)[c.metric]
+            scores += walker.scores(values)
+            per_query[queries, i] = bound.per_query(scores)[c.metric]
         final[documents] = scores
 
     over_blocks(block, rows, threads, partial(c.progress, "first trees"))
     lost, weights = per_query[:, -1:] - per_query, data.queries.each_weight
-    found = means_over_queries(per_query, weights, seed=c.seed)
+    value = means_over_queries(per_query, weights, seed=c.seed)
     change = means_over_queries(lost, weights, seed=c.seed, resamples=PAIRED_RESAMPLES)
-    values = {"rounds": rounds, "value": found.mean, "low": found.low, "high": found.high}
+    values = {"rounds": rounds, "value": value.mean, "low": value.low, "high": value.high}
     columns = values | {"lost": change.mean, "lost_low": change.low, "lost_high": change.high}
-    return columns, int(found.queries[0]), final
+    return columns, int(value.queries[0]), final
 
 
 def some_trees(forest: Forest, first: int, last: int) -> Forest:
@@ -209,13 +225,13 @@ def _beginning(trees: Trees, rules: Conventions) -> str:
     return f"all documents tied, ordered by ties={rules.ties}"
 
 
-def _parts(found: Learning) -> dict[str, Any]:
-    several = found.prefixes["rounds"].size > 1
-    charts = {"value": _value(found), "lost": _lost(found)} if several else {"value": None, "lost": None}
-    recorded = list(dict.fromkeys(found.history.get("metric", ())))
-    first = [name for name in recorded if name == found.metric] or recorded[:1]
+def _parts(result: Learning) -> dict[str, Any]:
+    several = result.prefixes["rounds"].size > 1
+    charts = {"value": _value(result), "lost": _lost(result)} if several else {"value": None, "lost": None}
+    recorded = list(dict.fromkeys(result.history.get("metric", ())))
+    first = [name for name in recorded if name == result.metric] or recorded[:1]
     drawn = dict.fromkeys([*first, *(name for name in recorded if name == LOSS)])
-    histories = {metric: _history(found, metric) for metric in drawn}
+    histories = {metric: _history(result, metric) for metric in drawn}
     return charts | {"histories": histories, "recorded": recorded}
 
 
@@ -223,15 +239,15 @@ def _rounds(title: str = "rounds") -> Any:
     return alt.X("rounds:Q", title=title, scale=alt.Scale(nice=False), axis=whole())
 
 
-def _value(found: Learning) -> Chart:
-    frame, how = found.to_frame("prefixes"), {"title": found.metric, "scale": alt.Scale(zero=False)}
+def _value(result: Learning) -> Chart:
+    frame, how = result.to_frame("prefixes"), {"title": result.metric, "scale": alt.Scale(zero=False)}
     tips = ("rounds:Q ,d", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
     return Chart("learning-prefixes", frame, lines(frame, _rounds(), "value", tips, band=("low", "high"), **how))
 
 
-def _lost(found: Learning) -> Chart:
-    frame = found.to_frame("prefixes")[["rounds", "lost", "lost_low", "lost_high"]]
-    small = max(found.negligible, 1e-6)
+def _lost(result: Learning) -> Chart:
+    frame = result.to_frame("prefixes")[["rounds", "lost", "lost_low", "lost_high"]]
+    small = max(result.negligible, 1e-6)
     values = frame.drop(columns="rounds").to_numpy()
     scale, ticks = stretched(small, (float(np.nanmin(values, initial=0.0)), float(np.nanmax(values, initial=small))))
     how = {"title": "loss, stretched near 0", "scale": scale, "axis": alt.Axis(values=ticks, format="~g")}
@@ -240,16 +256,16 @@ def _lost(found: Learning) -> Chart:
     return Chart("learning-lost", frame, drawn)
 
 
-def _history(found: Learning, metric: str) -> Chart:
-    frame = found.to_frame().rename(columns={"round": "rounds"})
+def _history(result: Learning, metric: str) -> Chart:
+    frame = result.to_frame().rename(columns={"round": "rounds"})
     rows = frame[frame["metric"] == metric]
     colour = alt.Color("dataset:N", title=None)
     how = {"title": metric, "scale": alt.Scale(zero=False), "color": colour, "dots": 0}
-    best = alt.Chart(pandas().DataFrame({"rounds": [found.best_rounds]}))
+    best = alt.Chart(pandas().DataFrame({"rounds": [result.best_rounds]}))
     drawn = lines(rows, _rounds("round"), "value", ("dataset:N", "rounds:Q", "value:Q .4f"), **how)
     drawn += best.mark_rule(strokeDash=[4, 4]).encode(x=_rounds("round"))
     name = "learning-loss" if metric == LOSS else "learning-history"
     return Chart(name, frame, drawn)
 
 
-SPEC = Section("learning", "Learning", learning, _parts, place=40, applies=lambda c: not c.model.info.averaged)
+SPEC = Section("learning", "Learning", learning, _parts, position=40, applies=lambda c: not c.model.info.averaged)

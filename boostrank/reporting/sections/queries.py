@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from boostrank.metrics.measure import is_built_in
 from boostrank.reporting.charts import Chart, alt, histogram, ranges, tooltips
 from boostrank.reporting.documents import shown_name
 from boostrank.reporting.html import block
-from boostrank.reporting.result import Columns, Result, joined, pandas, result_class
+from boostrank.reporting.result import Result, concatenate, result_class
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import (
     FEWEST_FOR_INTERVAL,
@@ -28,6 +28,7 @@ from boostrank.reporting.segments import (
     means_over_queries,
     segmentations,
 )
+from boostrank.reporting.table import Column, Data, Table, pandas
 
 _BINS = 20
 _QUANTILES = (0.05, 0.5, 0.95)
@@ -54,7 +55,7 @@ class WorstQuery:
     size: int
     parts: Mapping[str, str]
     features: tuple[str, ...]
-    documents: Columns
+    documents: Data
 
 
 @result_class
@@ -75,15 +76,26 @@ class QueryValues(Result):
     values: Float64Array
     sizes: Int64Array
     of_part: Mapping[str, npt.NDArray[Any]]
-    parts: Columns
+    parts: Data
     worst: tuple[WorstQuery, ...]
     notes: tuple[str, ...] = ()
 
-    TABLES: ClassVar = {
-        "queries": lambda self: {"qid": self.qids, self.metric: self.values, "documents": self.sizes, **self.of_part},
-        "parts": attrgetter("parts"),
-    }
     HIDDEN: ClassVar = ("qids", "values", "sizes", "of_part", "queries")
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the values of the queries, the segments and the worst queries."""
+        queries = {"qid": self.qids, self.metric: self.values, "documents": self.sizes, **self.of_part}
+        help = "mean over queries; its interval needs at least 20 queries"
+        columns = (
+            Column("name", "part"),
+            Column("kind", "by"),
+            Column("queries", format=""),
+            Column("mean", self.metric, ".4f", help, ends=("low", "high")),
+            Column("q05", "5%", ".3f"),
+            Column("q50", "median", ".3f"),
+            Column("q95", "95%", ".3f"),
+        )
+        return Table("queries", queries), Table("parts", self.parts, columns)
 
 
 def query_values(c: Context, worst: int = 20) -> QueryValues:
@@ -96,40 +108,45 @@ def query_values(c: Context, worst: int = 20) -> QueryValues:
     best = np.where(data.queries.sizes > 0, best_labels(data.labels, data.queries), 0.0)
     order = np.lexsort((-data.queries.sizes, -best, values))
     chosen = [q for q in order[:worst].tolist() if not np.isnan(values[q])]
-    lists, notes = _lists(c, chosen, values, of_part)
+    worst_queries, notes = _worst_queries(c, chosen, values, of_part)
     return QueryValues(
         metric=name,
         qids=data.queries.qid,
         values=values,
         sizes=data.queries.sizes,
         of_part=of_part,
-        parts=joined([_parts_of(cut, values, data, c.seed) for cut in cuts]),
-        worst=tuple(lists),
+        parts=concatenate([_segments_of(cut, values, data, c.seed) for cut in cuts]),
+        worst=tuple(worst_queries),
         notes=tuple(notes),
     )
 
 
-def _parts_of(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> Columns:
+def _segments_of(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> Data:
     """Return the table of the segments that have an included query."""
-    masks = [(cut.of_query == i) & ~np.isnan(values) for i in range(len(cut.names))]
-    kept = [i for i, inside in enumerate(masks) if inside.any()]
-    weights = data.queries.each_weight
-    means = [means_over_queries(values[masks[i], None], weights[masks[i]], seed=seed) for i in kept]
-    columns: Columns = {"kind": [cut.kind] * len(kept), "name": [cut.names[i] for i in kept]}
-    columns["queries"] = np.array([one.queries.item() for one in means])
-    for name in ("mean", "low", "high"):
-        found = np.array([getattr(one, name).item() for one in means])
-        columns[name] = found if name == "mean" else np.where(columns["queries"] < FEWEST_FOR_INTERVAL, np.nan, found)
-    quantiles = np.array([np.quantile(values[masks[i]], _QUANTILES) for i in kept]).reshape(-1, len(_QUANTILES))
-    return columns | {f"q{round(100 * q):02d}": quantiles[:, i] for i, q in enumerate(_QUANTILES)}
+    inside = (cut.of_query == np.arange(len(cut.names))[:, None]) & ~np.isnan(values)
+    kept = np.flatnonzero(inside.any(axis=1))
+    columns = np.where(inside[kept], values, np.nan).T
+    means = means_over_queries(columns, data.queries.each_weight, seed=seed)
+    few = means.queries < FEWEST_FOR_INTERVAL
+    quantiles = np.nanquantile(columns, _QUANTILES, axis=0)
+    names = [f"q{round(100 * quantile):02d}" for quantile in _QUANTILES]
+    return {
+        "kind": [cut.kind] * kept.size,
+        "name": [cut.names[i] for i in kept.tolist()],
+        "queries": means.queries,
+        "mean": means.mean,
+        "low": np.where(few, np.nan, means.low),
+        "high": np.where(few, np.nan, means.high),
+    } | dict(zip(names, quantiles, strict=True))
 
 
-def _lists(
+def _worst_queries(
     c: Context, chosen: Sequence[int], values: Float64Array, of_part: Mapping[str, npt.NDArray[Any]]
 ) -> tuple[list[WorstQuery], list[str]]:
     """Return the ranked lists of some queries, and notes."""
     data, scores = c.data, c.scores
-    found, notes = [], list[str]()
+    worst: list[WorstQuery] = []
+    notes: list[str] = []
     for q in chosen:
         index, rows = data.queries.take([q])
         rank = index.ranks(scores[rows])
@@ -158,7 +175,7 @@ def _lists(
             "score": scores[rows],
             "contributions": centred[:, top],
         }
-        found.append(
+        worst.append(
             WorstQuery(
                 qid=data.queries.shown(q),
                 value=float(values[q]),
@@ -168,36 +185,41 @@ def _lists(
                 documents=documents,
             )
         )
-    return found, notes
+    return worst, notes
 
 
-def _parts(found: QueryValues) -> dict[str, Any]:
-    parts = found.rows("parts")
-    named = [[part for part in parts if part["kind"] == kind] for kind in dict.fromkeys(found.parts["kind"])]
-    values = found.values[~np.isnan(found.values)]
+def _parts(result: QueryValues) -> dict[str, Any]:
+    parts = result.table("parts").rows()
+    kinds = dict.fromkeys(part["kind"] for part in parts)
+    of_kinds = [[part for part in parts if part["kind"] == kind] for kind in kinds]
+    values = result.values[~np.isnan(result.values)]
     limits = min(0.0, float(values.min())), max(1.0, float(values.max()))
     counts, edges = np.histogram(values, bins=_BINS, range=limits)
     frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts})
     certain = [part for part in parts if not math.isnan(part["low"])]
+    template = partial(block, "queries.html", "list", top=_TOP)
+    several = [(i, segments) for i, segments in enumerate(of_kinds, 1) if len(segments) > 1]
     return {
         "values": values,
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=lambda part: part["mean"]) if len(certain) > 1 else None,
-        "perfect": is_built_in(found.metric) and Metric.parse(found.metric).spec.upper == 1.0,
-        "histogram": Chart("queries-values", frame, histogram(frame, found.metric, "queries", ".2f")),
-        "kinds": [(n, _by_part(found.metric, n, i)) for i, n in enumerate(named, 1) if len(n) > 1],
+        "perfect": is_built_in(result.metric) and Metric.parse(result.metric).spec.upper == 1.0,
+        "histogram": Chart("queries-values", frame, histogram(frame, result.metric, "queries", ".2f")),
+        "kinds": [(segments, _by_part(result.metric, segments, i)) for i, segments in several],
         "most": _MOST_DRAWN,
-        "lists": [block("queries.html", "list", query=w, number=i, top=_TOP) for i, w in enumerate(found.worst, 1)],
+        "lists": [template(query=query, number=i) for i, query in enumerate(result.worst, 1)],
     }
 
 
-def _by_part(metric: str, named: Sequence[dict[str, Any]], number: int) -> Chart:
-    largest = sorted(named, key=lambda part: -part["queries"])[:_MOST_DRAWN]
-    rows = [{"part": f"{part['name']} ({part['queries']:,})"} | part for part in named if part in largest]
-    frame = pandas().DataFrame(rows).drop(columns=["kind", "name", "queries"])
+def _by_part(metric: str, segments: Sequence[dict[str, Any]], number: int) -> Chart:
+    largest = sorted(segments, key=lambda part: -part["queries"])[:_MOST_DRAWN]
+    drawn = [part for part in segments if part in largest]
+    frame = pandas().DataFrame(drawn).drop(columns=["kind", "name", "queries"])
+    frame.insert(0, "part", [f"{part['name']} ({part['queries']:,})" for part in drawn])
     tips = tooltips("part:N", "mean:Q .4f", "low:Q .4f from", "high:Q .4f to", "q50:Q .4f median")
     base = alt.Chart(frame).encode(y=alt.Y("part:N", sort=None, title=None), tooltip=tips)
-    return Chart(f"queries-by-{number}", frame, ranges(base, metric, "mean").properties(height=26 * len(rows) + 10))
+    figure = ranges(base, metric, "mean").properties(height=26 * len(drawn) + 10)
+    return Chart(f"queries-by-{number}", frame, figure)
 
 
-SPEC = Section("queries", "Queries", query_values, _parts, place=50, after=("learning",))
+SPEC = Section("queries", "Queries", query_values, _parts, position=50, after=("learning",))

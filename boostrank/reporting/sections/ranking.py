@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from boostrank.core.errors import DataError
 from boostrank.reporting.charts import Chart, alt, lines, ranges, tooltips, whole
-from boostrank.reporting.result import Columns, Result, joined, result_class
+from boostrank.reporting.result import Result, concatenate, result_class
 from boostrank.reporting.scoring import START, within_queries
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.sections.verdict import MODEL, RANDOM
 from boostrank.reporting.segments import means_over_queries
+from boostrank.reporting.table import Data, Table
 
 _DEPTHS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50)
 # Labels with more distinct values are not grades.
@@ -33,39 +33,44 @@ class Ranking(Result):
     """
 
     metric: str
-    depth: Columns
-    grades: Columns
+    depth: Data
+    grades: Data
 
-    TABLES: ClassVar = {name: attrgetter(name) for name in ("depth", "grades")}
+    def tables(self) -> tuple[Table, ...]:
+        """Return the metric by cut-off, and the scores by grade."""
+        return Table("depth", self.depth), Table("grades", self.grades)
 
 
 def ranking(c: Context) -> Ranking:
     """Analyse the rankings by a model and its baselines."""
     data, queries = c.data, c.data.queries
-    named = {MODEL: c.scores} | ({START: c.start} if c.start is not None else {})
-    family, _, cut = c.metric.partition("@")
-    depth = []
+    scores = {MODEL: c.scores}
+    if c.start is not None:
+        scores[START] = c.start
     if c.previous is not None:
         name, before = c.previous
-        named[name] = np.asarray(before, np.float64)
+        scores[name] = np.asarray(before, np.float64)
+    family, _, cut = c.metric.partition("@")
+    depth = []
     if cut:
         longest = max(int(queries.sizes.max(initial=1)), int(cut))
         ks = sorted({k for k in _DEPTHS if k <= longest} | {int(cut)})
         names = [f"{family}@{k}" for k in ks]
-        values = {name: c.bound(names).per_query(scores) for name, scores in named.items()}
+        values = {name: c.bound(names).per_query(of_ranking) for name, of_ranking in scores.items()}
         # With equal scores, the mean over tied orders is the mean of a random order.
         values[RANDOM] = c.bound(names, replace(c.rules, ties="expected")).per_query(np.zeros(data.n_documents))
-        for name, of in values.items():
-            found = means_over_queries(np.column_stack([of[k] for k in names]), queries.each_weight, seed=c.seed)
-            ends = {"value": found.mean, "low": found.low, "high": found.high}
+        for name, per_query in values.items():
+            columns = np.column_stack([per_query[metric] for metric in names])
+            means = means_over_queries(columns, queries.each_weight, seed=c.seed)
+            ends = {"value": means.mean, "low": means.low, "high": means.high}
             depth.append({"ranking": [name] * len(ks), "k": ks} | ends)
     grades = _by_grade(c)
     if not (depth or grades):
         raise DataError(f"{c.metric} has no cut-off, and the labels are not grades")
-    return Ranking(c.metric, joined(depth), grades)
+    return Ranking(c.metric, concatenate(depth), grades)
 
 
-def _by_grade(c: Context) -> Columns:
+def _by_grade(c: Context) -> Data:
     labels, owner, sizes = c.data.labels, c.data.queries.of_rows(), c.data.queries.sizes
     compared = sizes[owner] > 1
     grades, counts = np.unique(labels[compared], return_counts=True)
@@ -76,24 +81,23 @@ def _by_grade(c: Context) -> Columns:
     return {"grade": grades, "documents": counts} | dict(zip(("low", "median", "high"), quantiles.T, strict=True))
 
 
-def _parts(found: Ranking) -> dict[str, Any]:
-    parts: dict[str, Any] = {"family": found.metric.partition("@")[0]}
-    if found.depth:
-        frame, x = found.to_frame("depth"), alt.X("k:Q", scale=alt.Scale(type="log", nice=False), axis=whole())
+def _parts(result: Ranking) -> dict[str, Any]:
+    parts: dict[str, Any] = {"family": result.metric.partition("@")[0]}
+    if result.depth:
+        frame = result.to_frame("depth")
+        x = alt.X("k:Q", scale=alt.Scale(type="log", nice=False), axis=whole())
         tips = ("ranking:N", "k:Q d", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
-        how = {
-            "title": f"{parts['family']}@k",
-            "scale": alt.Scale(zero=False),
-            "color": alt.Color("ranking:N", sort=None),
-        }
-        drawn = lines(frame, x, "value", tips, band=("low", "high"), **how)
-        parts["over_k"] = Chart("ranking-depth", frame, drawn)
-    if found.grades:
-        frame = found.to_frame("grades")
-        shown = tooltips("grade:O", "documents:Q ,d", "median:Q +.4f", "low:Q +.4f 5%", "high:Q +.4f 95%")
-        drawn = ranges(alt.Chart(frame).encode(y="grade:O", tooltip=shown), "score minus its query's mean", "median")
-        parts["by_grade"] = Chart("ranking-grades", frame, drawn.properties(height=30 * len(frame) + 40))
+        y = {"title": f"{parts['family']}@k", "scale": alt.Scale(zero=False)}
+        color = alt.Color("ranking:N", sort=None)
+        figure = lines(frame, x, "value", tips, band=("low", "high"), color=color, **y)
+        parts["over_k"] = Chart("ranking-depth", frame, figure)
+    if result.grades:
+        frame = result.to_frame("grades")
+        quantiles = tooltips("grade:O", "documents:Q ,d", "median:Q +.4f", "low:Q +.4f 5%", "high:Q +.4f 95%")
+        base = alt.Chart(frame).encode(y="grade:O", tooltip=quantiles)
+        figure = ranges(base, "score minus its query's mean", "median")
+        parts["by_grade"] = Chart("ranking-grades", frame, figure.properties(height=30 * len(frame) + 40))
     return parts
 
 
-SPEC = Section("ranking", "Ranking", ranking, _parts, place=15, after=("learning",))
+SPEC = Section("ranking", "Ranking", ranking, _parts, position=15, after=("learning",))

@@ -9,12 +9,12 @@ moves a feature far from its own value. One pass over the trees computes the cur
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from boostrank.core.errors import DataError, ModelError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.rows import DenseRows
 from boostrank.reporting.charts import COLOURS, Chart, alt, stretched, tooltips
-from boostrank.reporting.result import Columns, Result, columns_of, joined, pandas, result_class
+from boostrank.reporting.result import Result, concatenate, result_class
 from boostrank.reporting.scoring import (
     DocumentProgress,
     Scorer,
@@ -36,6 +36,7 @@ from boostrank.reporting.scoring import (
 )
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.sections.importance import Importance
+from boostrank.reporting.table import Cell, Column, Data, Table, pandas, table_of_objects
 
 # Limit on documents times trees, about ten seconds on two cores.
 _WALKS = 30_000_000
@@ -88,19 +89,36 @@ class AleCurve:
         """The fraction of the total variation that is upward, between 0 and 1, or NaN if the curve is constant."""
         steps = np.diff(self.effect)
         total = float(np.abs(steps).sum())
-        return float(steps[steps > 0.0].sum()) / total if total > 0.0 else float("nan")
+        return float(steps[steps > 0.0].sum()) / total if total > 0.0 else math.nan
 
     @property
     def direction(self) -> str:
         """The direction of the curve in words. A curve rises or falls if at least 90% of its variation does."""
         if np.isnan(self.rising):
             return "flat"
-        return "rises" if self.rising > 0.9 else "falls" if self.rising < 0.1 else "rises and falls"
+        if self.rising > 0.9:
+            return "rises"
+        return "falls" if self.rising < 0.1 else "rises and falls"
 
     @property
-    def ends(self) -> tuple[float, float]:
-        """The feature's lowest and highest value, or NaN if all values are missing."""
-        return (float(self.edges[0]), float(self.edges[-1])) if self.edges.size else (float("nan"), float("nan"))
+    def lowest(self) -> float:
+        """The feature's lowest value, or NaN if all values are missing."""
+        return float(self.edges[0]) if self.edges.size else math.nan
+
+    @property
+    def highest(self) -> float:
+        """The feature's highest value, or NaN if all values are missing."""
+        return float(self.edges[-1]) if self.edges.size else math.nan
+
+    @property
+    def documents(self) -> int:
+        """The number of documents with a value."""
+        return int(self.counts.sum())
+
+    @property
+    def share_missing(self) -> float:
+        """The share of documents without a value, or NaN if none is missing."""
+        return self.missing / (self.documents + self.missing) if self.missing else math.nan
 
 
 @result_class
@@ -117,7 +135,7 @@ class Shapes(Result):
     """
 
     top: tuple[str, ...]
-    dependence: Columns
+    dependence: Data
     curves: tuple[AleCurve, ...]
     documents: int
     shap_documents: int
@@ -126,17 +144,31 @@ class Shapes(Result):
     notes: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    TABLES: ClassVar = {
-        "curves": lambda self: joined([_points(self, one) for one in self.curves]),
-        "features": lambda self: {
-            **columns_of(self.curves, "feature", "swing", "rising"),
-            "lowest": [c.ends[0] for c in self.curves],
-            "highest": [c.ends[1] for c in self.curves],
-            "documents": [int(c.counts.sum()) for c in self.curves],
-            **columns_of(self.curves, "missing", "missing_effect", "query_level"),
-        },
-        "dependence": attrgetter("dependence"),
-    }
+    def tables(self) -> tuple[Table, ...]:
+        """Return the curves, the features and the dependence."""
+        columns = (
+            Column("feature"),
+            Column("direction", help="Direction of at least 90% of the curve. Categories have none."),
+            Column("swing", format=".4f", help="range of the curve, in score units"),
+            Column("lowest", "from", ".5g", "lowest value"),
+            Column("highest", "to", ".5g", "highest value"),
+            Column("share_missing", "missing", ".1%", "share of documents without a value"),
+            Column("missing_effect", "if missing", "+.4f", "mean change of the score without the value"),
+        )
+        keys = ("feature", "swing", "rising", "lowest", "highest", "documents", "missing", "missing_effect")
+        features = table_of_objects("features", self.curves, columns, *keys, "query_level")
+        cells: Data = {"share_missing": [curve.share_missing for curve in self.curves]}
+        for end in ("lowest", "highest"):
+            values = zip(self.curves, features.data[end], strict=True)
+            cells[end] = [Cell(value, self.category(curve.feature, value)) for curve, value in values]
+        directions = [None if curve.feature in self.categories else curve.direction for curve in self.curves]
+        looks = ["faint" if curve.query_level else "" for curve in self.curves]
+        cells["direction"] = list(map(Cell, directions, directions, looks))
+        return (
+            Table("curves", concatenate([_points(self, curve) for curve in self.curves])),
+            replace(features, cells=cells),
+            Table("dependence", self.dependence),
+        )
 
     def category(self, feature: str, value: float) -> str | None:
         """Return the name of a category code, or None for numeric features and missing values."""
@@ -146,16 +178,18 @@ class Shapes(Result):
         return names[int(value)] if 0.0 <= value < len(names) else f"{value:g}"
 
 
-def _points(found: Shapes, c: AleCurve) -> Columns:
+def _points(shapes: Shapes, curve: AleCurve) -> Data:
     """Return the edges of a curve as rows, preceded by a row for missing values if there are any."""
     # Row i has the number of documents in the interval that ends at edge i.
-    counts = [0, *c.counts.tolist()][: c.edges.size]
-    columns: Columns = {"value": c.edges, "effect": c.effect, "low": c.low, "high": c.high, "documents": counts}
-    if c.missing:
-        lost = (np.nan, c.missing_effect, np.nan, np.nan, c.missing)
-        columns = joined([{name: [one] for name, one in zip(columns, lost, strict=True)}, columns])
-    named = [found.category(c.feature, value) for value in columns["value"].tolist()]
-    return {"feature": [c.feature] * len(named), **columns, "category": named}
+    counts = [0, *curve.counts.tolist()][: curve.edges.size]
+    data: Data = {"value": curve.edges, "effect": curve.effect, "low": curve.low, "high": curve.high}
+    data["documents"] = counts
+    if curve.missing:
+        missing = (np.nan, curve.missing_effect, np.nan, np.nan, curve.missing)
+        row = {name: [value] for name, value in zip(data, missing, strict=True)}
+        data = concatenate([row, data])
+    categories = [shapes.category(curve.feature, value) for value in data["value"].tolist()]
+    return {"feature": [curve.feature] * len(categories), **data, "category": categories}
 
 
 def shapes(
@@ -190,8 +224,8 @@ def shapes(
     names = tuple(columns[i] for i in trees.used)
     # Each document is walked about three times.
     most = min(_WALKS // (3 * max(1, trees.count)), _MOST_NUMBERS // max(1, trees.used.size))
-    some = data.sample(documents or max(1, min(most, _MOST_DOCUMENTS)), seed)
-    rows = DenseRows(some, trees.used, model.absent_is_missing)
+    sample = data.sample(documents or max(1, min(most, _MOST_DOCUMENTS)), seed)
+    rows = DenseRows(sample, trees.used, model.absent_is_missing)
     curves = accumulated_local_effects(
         walker, rows, names, bins=bins, seed=seed, threads=c.workers, progress=partial(c.progress, "local effects")
     )
@@ -201,12 +235,12 @@ def shapes(
     dependence, explained = _dependence(c, chosen, shap_documents, points, notes)
     first = {name: i for i, name in enumerate(chosen)}
     # Look up category names by the data's column names.
-    known = zip(columns, map(model.categories.get, model.feature_names), strict=True)
-    categories = {name: tuple(map(str, one.values or ())) for name, one in known if one is not None}
+    of_columns = zip(columns, map(model.categories.get, model.feature_names), strict=True)
+    categories = {name: tuple(map(str, of.values or ())) for name, of in of_columns if of is not None}
     return Shapes(
         top=chosen,
         dependence=dependence,
-        curves=tuple(sorted(curves, key=lambda one: (first.get(one.feature, len(first)), -one.swing))),
+        curves=tuple(sorted(curves, key=lambda curve: (first.get(curve.feature, len(first)), -curve.swing))),
         documents=rows.data.n_documents,
         shap_documents=explained,
         all_documents=data.n_documents,
@@ -216,9 +250,7 @@ def shapes(
     )
 
 
-def _dependence(
-    c: Context, chosen: Sequence[str], documents: int, points: int, notes: list[str]
-) -> tuple[Columns, int]:
+def _dependence(c: Context, chosen: Sequence[str], documents: int, points: int, notes: list[str]) -> tuple[Data, int]:
     """Return the dependence for some features, and the number of sampled documents."""
     if not documents or not chosen:
         return {}, 0
@@ -227,51 +259,54 @@ def _dependence(
     rows, queries = DenseRows(data, columns, c.model.absent_is_missing), data.queries.sample(documents, c.seed)
     try:
         blocks = contributions_by_query(c.model, data, queries, c.workers, c.progress)
-        found = [(rows[numbers], parts[:, columns]) for _, numbers, parts in blocks]
+        blocks_of_rows = [(rows[numbers], parts[:, columns]) for _, numbers, parts in blocks]
     except ModelError as error:
         notes.append(str(error))
         return {}, 0
-    values, parts = (np.concatenate(one).astype(np.float64) for one in zip(*found, strict=True))
+    values = np.concatenate([values for values, _ in blocks_of_rows]).astype(np.float64)
+    parts = np.concatenate([parts for _, parts in blocks_of_rows]).astype(np.float64)
     parts = within_queries(parts, data.queries.sizes[queries])
     kept = np.sort(np.random.default_rng(c.seed).permutation(len(values))[:points])
-    columns_ = {"feature": np.repeat(chosen, kept.size), "document": np.tile(np.arange(kept.size), len(chosen))}
-    return columns_ | {"value": values[kept].T.ravel(), "part": parts[kept].T.ravel()}, len(values)
+    numbers = np.tile(np.arange(kept.size), len(chosen))
+    dependence = {"feature": np.repeat(chosen, kept.size), "document": numbers}
+    return dependence | {"value": values[kept].T.ravel(), "part": parts[kept].T.ravel()}, len(values)
 
 
-def _parts(found: Shapes) -> dict[str, Any]:
-    shown = {curve.feature: curve for curve in found.curves}
-    points = pandas().DataFrame(found.dependence or {"feature": [], "value": [], "part": []})
-    charts = [_chart(found, i, shown[name], points[points["feature"] == name]) for i, name in enumerate(found.top, 1)]
-    return {
-        "largest": max(found.curves, key=lambda curve: curve.swing, default=None),
-        "charts": [(chart, shown[name]) for chart, name in zip(charts, found.top, strict=True)],
-    }
+def _parts(result: Shapes) -> dict[str, Any]:
+    curves = {curve.feature: curve for curve in result.curves}
+    points = pandas().DataFrame(result.dependence or {"feature": [], "value": [], "part": []})
+    charts = []
+    for number, feature in enumerate(result.top, 1):
+        chart = _chart(result, number, curves[feature], points[points["feature"] == feature])
+        charts.append((chart, curves[feature]))
+    return {"largest": max(result.curves, key=lambda curve: curve.swing, default=None), "charts": charts}
 
 
-def _chart(found: Shapes, number: int, curve: AleCurve, points: Any) -> Chart:
+def _chart(shapes: Shapes, number: int, curve: AleCurve, points: Any) -> Chart:
     """Draw a curve and the documents around it, with documents without a value on the left."""
-    feature, nominal = curve.feature, curve.feature in found.categories
-    frame = pandas().DataFrame(_points(found, curve)).drop(columns="feature").assign(kind="curve")
+    feature, nominal = curve.feature, curve.feature in shapes.categories
+    # The points of the curve are followed by those of the documents.
+    frame = pandas().DataFrame(_points(shapes, curve)).drop(columns="feature").assign(kind="curve")
     documents = points.rename(columns={"part": "effect"})[["value", "effect"]].assign(kind="document")
-    documents["category"] = [found.category(feature, value) for value in documents["value"]]
+    documents["category"] = [shapes.category(feature, value) for value in documents["value"]]
     frame = pandas().concat([frame, documents], ignore_index=True)
     missing = frame["value"].isna()
+    title = alt.Tooltip("value:Q", title=feature, format=".5~g")
     if nominal:
         frame["category"] = frame["category"].where(~missing, "missing")
+        title = alt.Tooltip("category:N", title=feature)
+        x = alt.X("category:N", title=None, sort=None, axis=alt.Axis(labelAngle=-35, labelLimit=110))
     else:
         frame = frame.drop(columns="category")
         frame.loc[missing & (frame["kind"] == "curve"), "kind"] = "missing"
         frame.loc[missing & (frame["kind"] == "document"), "kind"] = "missing document"
+        x = _across(curve, frame.loc[~missing, "value"].to_numpy(float))
     ends = frame[["effect", "low", "high"]].to_numpy(float)
     scale = alt.Scale(domain=[float(np.nanmin(ends, initial=0.0)), float(np.nanmax(ends, initial=0.0))], nice=True)
-    y, low = (alt.Y(f"{name}:Q", title="score", scale=scale) for name in ("effect", "low"))
-    shown = alt.Tooltip(
-        "category:N" if nominal else "value:Q", title=feature, **({} if nominal else {"format": ".5~g"})
-    )
-    tips = [shown, *tooltips("effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d")]
-    x = alt.X("category:N", title=None, sort=None, axis=alt.Axis(labelAngle=-35, labelLimit=110))
-    if not nominal:
-        x = _across(curve, frame.loc[~missing, "value"].to_numpy(float))
+    y = alt.Y("effect:Q", title="score", scale=scale)
+    low = alt.Y("low:Q", title="score", scale=scale)
+    tips = [title, *tooltips("effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d")]
+    # Draw the documents, the curve and its interval.
     base, main = alt.Chart(frame), COLOURS["main"]
     line = base.transform_filter("datum.kind == 'curve'").encode(x=x, tooltip=tips)
     dots = base.transform_filter("datum.kind == 'document'").encode(x=x)
@@ -286,6 +321,7 @@ def _chart(found: Shapes, number: int, curve: AleCurve, points: Any) -> Chart:
             line.mark_line(point=alt.OverlayMarkDef(size=16)).encode(y=y),
             dots.mark_tick(size=7, opacity=0.25).encode(y=alt.value(_HEIGHT - 3)),
         ]
+    # Draw the documents without a value.
     if curve.missing and not nominal:
         level = base.transform_filter("datum.kind == 'missing'").encode(x=alt.value(24), tooltip=tips)
         lost = base.transform_filter("datum.kind == 'missing document'").encode(x=alt.value(24), y=y)
@@ -329,22 +365,24 @@ def accumulated_local_effects(
     lost = np.isnan(values)
     edges: list[Float64Array] = []
     # The intervals are numbered from 1, and 0 stands for missing values.
-    place = np.zeros(values.shape, np.int16)
+    intervals_of = np.zeros(values.shape, np.int16)
     for c in range(values.shape[1]):
         ends = _ends(values[~lost[:, c], c].astype(np.float64) + 0.0, bins)
         edges.append(ends)
         if ends.size > 1:
-            place[:, c] = np.where(lost[:, c], 0, np.maximum(np.searchsorted(ends, values[:, c].astype(np.float64)), 1))
-    change, to_missing = _walk(scorer, rows, values, edges, place, threads, progress)
+            intervals_of[:, c] = np.where(
+                lost[:, c], 0, np.maximum(np.searchsorted(ends, values[:, c].astype(np.float64)), 1)
+            )
+    change, to_missing = _walk(scorer, rows, values, edges, intervals_of, threads, progress)
     constant = set(rows.constant_within_queries(threads).tolist())
     queries = rows.data.queries
     # Count how often each query is drawn, float64[_RESAMPLES, Q].
     draws = np.random.default_rng(seed).integers(0, max(1, len(queries)), size=(_RESAMPLES, len(queries)))
-    times = np.array([np.bincount(one, minlength=len(queries)) for one in draws], dtype=np.float64)
+    times = np.array([np.bincount(draw, minlength=len(queries)) for draw in draws], dtype=np.float64)
     owner = queries.of_rows()
     curves = []
     for c, name in enumerate(names):
-        at, intervals = place[:, c].astype(np.int64), max(0, edges[c].size - 1)
+        at, intervals = intervals_of[:, c].astype(np.int64), max(0, edges[c].size - 1)
         # Sum and count the local effects per query and interval, without missing values.
         key = owner * (intervals + 1) + at
         size = len(queries) * (intervals + 1)
@@ -355,10 +393,10 @@ def accumulated_local_effects(
         effect = _accumulated(mean[None], counts.sum(axis=0)[None])[0]
         again = _accumulated(_means(times @ sums, times @ counts, mean), times @ counts)
         effect, low, high = np.stack([effect, *np.quantile(again, [0.025, 0.975], axis=0)])[:, : edges[c].size]
-        loss = float(to_missing[c][~lost[:, c]].mean()) if c in to_missing else float("nan")
-        held = np.bincount(at[at > 0], minlength=intervals + 1)[1:]
+        loss = float(to_missing[c][~lost[:, c]].mean()) if c in to_missing else math.nan
+        documents = np.bincount(at[at > 0], minlength=intervals + 1)[1:]
         of_query = c in constant and intervals > 0
-        curves.append(AleCurve(name, edges[c], effect, low, high, held, int(lost[:, c].sum()), loss, of_query))
+        curves.append(AleCurve(name, edges[c], effect, low, high, documents, int(lost[:, c].sum()), loss, of_query))
     return tuple(curves)
 
 
@@ -380,7 +418,7 @@ def _walk(
     rows: DenseRows,
     values: Float32Array,
     edges: list[Float64Array],
-    place: npt.NDArray[np.int16],
+    intervals: npt.NDArray[np.int16],
     threads: int,
     progress: DocumentProgress | None,
 ) -> tuple[Float64Array, dict[int, Float64Array]]:
@@ -392,24 +430,23 @@ def _walk(
     to_missing = {int(at): np.zeros(n) for at in gone}
 
     def block(queries: slice, documents: slice) -> None:
-        here, at = values[documents], place[documents]
+        block_rows, at = values[documents], intervals[documents]
         # Move each value to the ends of its interval.
-        lower, upper = here.copy(), here.copy()
+        lower, upper = block_rows.copy(), block_rows.copy()
         for j in range(c):
             inside = at[:, j] > 0
             lower[inside, j] = edges[j][at[inside, j] - 1]
             upper[inside, j] = edges[j][at[inside, j]]
-        for some in in_batches(np.arange(c), here.shape[0]):
-            unit = units_of(some, c)
-            change[documents, some] = (
-                scorer.changes(here, upper, unit, some.size) - scorer.changes(here, lower, unit, some.size)
-            ).T
+        for batch in in_batches(np.arange(c), block_rows.shape[0]):
+            unit = units_of(batch, c)
+            to_upper = scorer.changes(block_rows, upper, unit, batch.size)
+            change[documents, batch] = (to_upper - scorer.changes(block_rows, lower, unit, batch.size)).T
         if gone.size:
-            base = scorer.scores(here)
-            nothing = np.full_like(here, np.nan)
-            for some in in_batches(gone, here.shape[0]):
-                changed = scorer.changes(here, nothing, units_of(some, c), some.size)
-                for j, scores in zip(some.tolist(), changed, strict=True):
+            base = scorer.scores(block_rows)
+            nothing = np.full_like(block_rows, np.nan)
+            for batch in in_batches(gone, block_rows.shape[0]):
+                changed = scorer.changes(block_rows, nothing, units_of(batch, c), batch.size)
+                for j, scores in zip(batch.tolist(), changed, strict=True):
                     to_missing[j][documents] = scores - base
 
     over_blocks(block, rows, threads, progress)
@@ -428,4 +465,4 @@ def _accumulated(means: Float64Array, counts: Float64Array) -> Float64Array:
     return np.asarray(curve - (middle * counts).sum(axis=1, keepdims=True) / np.maximum(counts.sum(axis=1), 1)[:, None])
 
 
-SPEC = Section("shapes", "Shapes", shapes, _parts, place=30, after=("importance",))
+SPEC = Section("shapes", "Shapes", shapes, _parts, position=30, after=("importance",))

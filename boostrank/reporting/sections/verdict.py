@@ -5,7 +5,6 @@ All rankings are measured on the same queries, so leads are means of paired diff
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -23,10 +22,11 @@ from boostrank.metrics import BoundMetrics, Metric
 from boostrank.metrics.measure import is_built_in
 from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, tooltips
 from boostrank.reporting.conventions import TieReport, tied_documents
-from boostrank.reporting.result import Result, columns_of, pandas, result_class
+from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.scoring import START
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, NEGLIGIBLE, TIE, amount_with_interval, means_over_queries
+from boostrank.reporting.table import Column, Table, table_of_objects
 
 MODEL, SINGLE = "the model", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"
@@ -97,13 +97,22 @@ class Verdict(Result):
     matters: Mapping[str, float] = field(default_factory=dict)
     meaning: Mapping[str, str] = field(default_factory=dict)
 
-    TABLES: ClassVar = {
-        "verdict": lambda self: {
-            "ranking": [r.name for r in self.rankings for _ in r.standings],
-            **columns_of((s for r in self.rankings for s in r.standings.values()), *Standing.__annotations__),
-        }
-    }
     HIDDEN: ClassVar = ("model", "baselines", "per_query")
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the standings of all rankings in all metrics."""
+        standings = [standing for ranking in self.rankings for standing in ranking.standings.values()]
+        names = [ranking.name for ranking in self.rankings for _ in ranking.standings]
+        columns = (
+            Column("ranking"),
+            Column("metric"),
+            Column("value", format=".4f", ends=("low", "high")),
+            Column("lead", format="+.4f", ends=("lead_low", "lead_high")),
+            Column("better", format=""),
+            Column("worse", format=""),
+        )
+        table = table_of_objects("verdict", standings, columns)
+        return (replace(table, data={"ranking": names, **table.data}),)
 
     @property
     def rankings(self) -> tuple[Ranking, ...]:
@@ -130,22 +139,26 @@ class Verdict(Result):
         standing = base.standings[self.metric]
         amount, side = lead_words(standing)
         better, doubt = standing.lead > 0.0, self.doubt(standing)
-        words = f"{amount} {side} {{}}{f', {doubt}' * bool(doubt)}."
+        ending = f", {doubt}." if doubt else "."
         if base.name == RANDOM:
-            what = "There is no evidence that the model beats a random order: it is " + words.format("it")
-            return "" if better and not doubt else what
+            if better and not doubt:
+                return ""
+            problem = "There is no evidence that the model beats a random order"
+            return f"{problem}: it is {amount} {side} it{ending}"
+        # The lead over the linear start is what the trees add.
         bound = self.matters.get(self.metric) or NEGLIGIBLE
-        if better and not doubt and standing.lead_high > bound:
-            return f"The trees add {amount} to {START}."
-        what = "The benefit of the trees is uncertain"
+        benefit = "The benefit of the trees is uncertain"
         if standing.lead_high <= bound or not (better or doubt):
-            harm = "may do harm" if better or doubt else "do harm"
-            what = f"The trees {'add nothing relevant' if standing.lead_low >= -bound else harm}"
-        return f"{what}: the model is {words.format(START)}"
+            benefit = "The trees may do harm" if better or doubt else "The trees do harm"
+            if standing.lead_low >= -bound:
+                benefit = "The trees add nothing relevant"
+        elif better and not doubt:
+            return f"The trees add {amount} to {START}."
+        return f"{benefit}: the model is {amount} {side} {START}{ending}"
 
     def baseline(self, name: str) -> Ranking | None:
         """Return a baseline by name, or None if there is none."""
-        return next((b for b in self.baselines if b.name == name), None)
+        return {baseline.name: baseline for baseline in self.baselines}.get(name)
 
 
 def lead_words(standing: Standing) -> tuple[str, str]:
@@ -171,10 +184,10 @@ def verdict(c: Context) -> Verdict:
     else:
         rankings.append((SINGLE, chosen.words, bound.per_query(chosen.scores)))
     rankings.append((RANDOM, *_by_chance(c)))
-    place = np.arange(data.n_documents) - np.repeat(data.queries.ptr[:-1], data.queries.sizes)
-    rankings.append((FILE_ORDER, "the rows of each query in file order", bound.per_query(-place.astype(float))))
-    own = bound.per_query(c.scores)
-    standings = _standings(bound.names, [own, *(values for _, _, values in rankings)], data, c.seed)
+    position = np.arange(data.n_documents) - np.repeat(data.queries.ptr[:-1], data.queries.sizes)
+    rankings.append((FILE_ORDER, "the rows of each query in file order", bound.per_query(-position.astype(float))))
+    per_query = bound.per_query(c.scores)
+    standings = _standings(bound.names, [per_query, *(values for _, _, values in rankings)], data, c.seed)
     counted = standings[0][first].queries
     if counted < len(data.queries) and rules.empty_for(first.partition("@")[0]) == "exclude":
         notes.append(f"{len(data.queries) - counted:,} of {len(data.queries):,} queries are excluded from {first}.")
@@ -194,7 +207,7 @@ def verdict(c: Context) -> Verdict:
         baselines=baselines,
         ties=ties,
         conventions=rules,
-        per_query=own,
+        per_query=per_query,
         queries=len(data.queries),
         documents=data.n_documents,
         empty=int(np.isnan(empty).sum()),
@@ -223,14 +236,18 @@ def _standings(
     values = np.column_stack([r[name] for r in rankings for name in names])
     leads = np.column_stack([rankings[0][name] - r[name] for r in rankings[1:] for name in names])
     weights = data.queries.each_weight
-    found = means_over_queries(values, weights, seed=seed)
+    means = means_over_queries(values, weights, seed=seed)
     differences = means_over_queries(leads, weights, seed=seed, resamples=PAIRED_RESAMPLES)
-    ends, of_leads = (np.column_stack([f.mean, f.low, f.high]).tolist() for f in (found, differences))
-    of_leads = [[math.nan] * 3] * len(names) + of_leads
-    better, worse = ([0] * len(names) + (sign * leads > TIE).sum(axis=0).tolist() for sign in (1.0, -1.0))
-    each = zip(list(names) * len(rankings), ends, of_leads, found.queries.tolist(), better, worse, strict=True)
-    standings = [Standing(name, *own, *lead, *counts) for name, own, lead, *counts in each]
-    return [{s.metric: s for s in standings[i : i + len(names)]} for i in range(0, len(standings), len(names))]
+    # Each row has the fields of one standing. The model has no lead over itself.
+    count = len(names)
+    numbers = np.full((values.shape[1], 6), np.nan)
+    numbers[:, :3] = np.column_stack([means.mean, means.low, means.high])
+    numbers[count:, 3:] = np.column_stack([differences.mean, differences.low, differences.high])
+    better = [0] * count + (leads > TIE).sum(axis=0).tolist()
+    worse = [0] * count + (leads < -TIE).sum(axis=0).tolist()
+    rows = zip(list(names) * len(rankings), numbers.tolist(), means.queries.tolist(), better, worse, strict=True)
+    standings = [Standing(name, *ends, *counts) for name, ends, *counts in rows]
+    return [{s.metric: s for s in standings[i : i + count]} for i in range(0, len(standings), count)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,9 +267,13 @@ class SingleFeature:
     @property
     def words(self) -> str:
         """A description of the chosen features."""
-        better = ("higher" if sign > 0 else "lower" for sign in self.signs)
-        first, second = (f"{name}, {word} is better" for name, word in zip(self.names, better, strict=True))
-        return first if first == second else f"{first}, or {second}: the two halves choose different features"
+        words = [
+            f"{name}, {'higher' if sign > 0 else 'lower'} is better"
+            for name, sign in zip(self.names, self.signs, strict=True)
+        ]
+        if words[0] == words[1]:
+            return words[0]
+        return f"{words[0]}, or {words[1]}: the two halves choose different features"
 
 
 def single_feature(c: Context) -> SingleFeature | None:
@@ -274,20 +295,20 @@ def single_feature(c: Context) -> SingleFeature | None:
     choices: list[tuple[int, float]] = []
     for half in halves:
         # Sample a fixed number of queries, because a fixed number of documents would favour short lists.
-        held = int(data.queries.sizes[half].sum())
-        some = np.sort(half[: max(1, half.size * most // held)] if held > most else half)
-        chosen = _choose(data.take(some), c.main, c.rules, c.threads)
+        documents = int(data.queries.sizes[half].sum())
+        sample = half[: max(1, half.size * most // max(documents, most))]
+        chosen = _choose(data.take(np.sort(sample)), c.main, c.rules, c.threads)
         if chosen is None:
             return None
         choices.append(chosen)
     # Rank each half by the other half's choice.
     columns = np.array([column for column, _ in choices], dtype=np.int64)
     values = DenseRows(data, columns)[: data.n_documents]
-    first, second = (_as_scores(values[:, i], sign) for i, (_, sign) in enumerate(choices))
+    (a, a_sign), (b, b_sign) = choices
+    first, second = _as_scores(values[:, 0], a_sign), _as_scores(values[:, 1], b_sign)
     in_second = np.zeros(count, dtype=bool)
     in_second[halves[1]] = True
     scores = np.where(np.repeat(in_second, data.queries.sizes), first, second)
-    (a, a_sign), (b, b_sign) = choices
     return SingleFeature((data.feature_names[a], data.feature_names[b]), (a_sign, b_sign), scores)
 
 
@@ -315,33 +336,33 @@ def _as_scores(values: npt.NDArray[np.float32], sign: float) -> Float64Array:
     return np.nan_to_num(sign * values.astype(np.float64), nan=-_LARGEST, posinf=_LARGEST, neginf=-_LARGEST)
 
 
-def _parts(found: Verdict) -> dict[str, Any]:
-    known = [(one, one.standings[found.metric]) for one in found.baselines]
+def _parts(result: Verdict) -> dict[str, Any]:
+    leads = [(baseline, baseline.standings[result.metric]) for baseline in result.baselines]
     return {
-        "against": known[0] if known else (None, None),
-        "leads": [(one, s, *lead_words(s)) for one, s in known if one.name != FILE_ORDER],
-        "few": found.headline.queries < FEWEST_FOR_INTERVAL and FEWEST_FOR_INTERVAL,
+        "against": leads[0] if leads else (None, None),
+        "leads": [(base, lead, *lead_words(lead)) for base, lead in leads if base.name != FILE_ORDER],
+        "few": result.headline.queries < FEWEST_FOR_INTERVAL and FEWEST_FOR_INTERVAL,
         "start": START,
         "file_order": FILE_ORDER,
         "single": SINGLE,
-        "function": not is_built_in(found.metric),
-        "stated": START if found.baseline(START) else RANDOM,
-        "chart": _chart(found),
+        "function": not is_built_in(result.metric),
+        "stated": START if result.baseline(START) else RANDOM,
+        "chart": _chart(result),
     }
 
 
-def _chart(found: Verdict) -> Chart:
-    standings = [one.standings[found.metric] for one in found.rankings]
-    columns = {"ranking": [r.name for r in found.rankings], **columns_of(standings, "value", "low", "high")}
-    frame = pandas().DataFrame(columns | {"kind": ["model"] + ["baseline"] * len(found.baselines)})
+def _chart(result: Verdict) -> Chart:
+    frame = result.to_frame()
+    frame = frame[frame["metric"] == result.metric][["ranking", "value", "low", "high"]]
+    frame = frame.reset_index(drop=True).assign(kind=["model"] + ["baseline"] * len(result.baselines))
     colours = alt.Scale(domain=["model", "baseline"], range=[COLOURS["main"], COLOURS["faint"]])
     base = alt.Chart(frame).encode(
         y=alt.Y("ranking:N", sort=None, title=None),
         color=alt.Color("kind:N", legend=None, scale=colours),
         tooltip=tooltips("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to"),
     )
-    drawn = ranges(base, found.metric).properties(height=30 * len(frame) + 10)
-    return Chart("verdict-rankings", frame, drawn)
+    figure = ranges(base, result.metric).properties(height=30 * len(frame) + 10)
+    return Chart("verdict-rankings", frame, figure)
 
 
-SPEC = Section("verdict", "Verdict", verdict, _parts, place=10, after=("learning",))
+SPEC = Section("verdict", "Verdict", verdict, _parts, position=10, after=("learning",))

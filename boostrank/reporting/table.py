@@ -1,0 +1,246 @@
+"""Tables whose columns are declared once, for the terminal, pages, data frames and JSON."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from boostrank.core.errors import MissingDependency
+from boostrank.core.text import aligned
+
+# The page's script applies the same rule. Numbers, such as negative ids, are not formulas.
+_FORMULA = re.compile(r"(?![+-][\d.e+-]*$)[=+\-@\t\r]", re.IGNORECASE)
+
+Data = dict[str, Any]
+"""The values of a table by column."""
+
+
+def pandas() -> Any:
+    """Return the module `pandas`."""
+    try:
+        import pandas as module
+    except ImportError as error:
+        message = "data frames need pandas: pip install 'boostrank[report]'"
+        raise MissingDependency(message) from error
+    return module
+
+
+def interval(low: float | None, high: float | None, format: str = ".4f", pattern: str = "{} to {}") -> str:
+    """Format the ends of an interval, or return "" if they are NaN."""
+    if low is None or math.isnan(low):
+        return ""
+    return pattern.format(f"{low:{format}}", f"{high:{format}}")
+
+
+def fixed(values: Iterable[float], digits: int = 3, *, sign: bool = False) -> str:
+    """Return a number format that aligns decimal points and shows some digits of the largest finite value."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    places = min(max(digits - 1 - math.floor(math.log10(largest)), 0), 8) if largest > 0.0 else 0
+    return f"{'+' * sign}.{places}f"
+
+
+def printable(text: str) -> str:
+    """Escape characters that control a terminal."""
+    escaped = [c if c.isprintable() else c.encode("unicode_escape").decode() for c in text]
+    return "".join(escaped)
+
+
+def list_names(names: Sequence[str], most: int = 12) -> str:
+    """Return the first names, followed by the number of other names."""
+    others = len(names) - most
+    ending = f" and {others} more" if others > 0 else ""
+    return ", ".join(names[:most]) + ending
+
+
+@dataclass(frozen=True)
+class Column:
+    """A table column.
+
+    Args:
+        name: key of its values in the table's data.
+        label: heading, by default the name.
+        format: number format, such as "+.4f". "" groups the digits of whole numbers and rounds other numbers to four
+            digits. None marks a text column.
+        help: tooltip for the heading on pages.
+        look: CSS class of the cells on pages: "faint", or "sign" to colour them by sign.
+        ends: keys of the lower and the upper end of the values' 95% intervals.
+        drawn: whether pages draw the intervals.
+    """
+
+    name: str
+    label: str = ""
+    format: str | None = None
+    help: str = ""
+    look: str = ""
+    ends: Sequence[str] = ()
+    drawn: bool = False
+
+    @property
+    def heading(self) -> str:
+        """The label, or the name without a label."""
+        return self.label or self.name
+
+    def text(self, cell: Cell, missing: str = "-") -> Any:
+        """Return the text of a cell, or the text or markup that it displays instead."""
+        if cell.display is not None:
+            return cell.display
+        value = cell.value
+        if cell.missing:
+            return missing
+        if isinstance(value, str | bool):
+            return str(value)
+        usual = "," if isinstance(value, int) else ".4g"
+        return format(value, self.format or usual)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A table cell whose text differs from its value.
+
+    Args:
+        value: number, text or None, used for sorting and in CSV.
+        display: text or markup that is displayed instead of the value.
+        look: CSS class of the cell on pages: "better", "worse", "faint" or "strong", after "chip" in a frame.
+    """
+
+    value: Any
+    display: Any = None
+    look: str = ""
+
+    @property
+    def missing(self) -> bool:
+        """Whether the value is None or NaN."""
+        return self.value is None or self.value != self.value
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table with all of its values, and a declaration of the columns to show.
+
+    Args:
+        name: name that is unique in a result and on a page, and valid as a file name.
+        data: values by column. They make up the data frame and the JSON rows.
+        columns: columns in the terminal and on pages, of which the first one contains the row headings; by default, all
+            of the data.
+        cells: values or cells by column that are shown instead of those in `data`.
+        details: expandable markup for each row on a page, or "".
+        search: whether the page has a search field.
+        note: paragraph above the table on a page.
+        order: name of the initial sort column. A leading "-" sorts in descending order.
+        caption: what the table shows. Screen readers also read it out.
+        marked: positions of highlighted rows on a page.
+    """
+
+    name: str
+    data: Mapping[str, Any]
+    columns: Sequence[Column] = ()
+    cells: Mapping[str, Any] = field(default_factory=dict)
+    details: Sequence[Any] = ()
+    search: bool = False
+    note: str = ""
+    order: str = ""
+    caption: str = ""
+    marked: Collection[int] = ()
+
+    def __len__(self) -> int:
+        return len(next(iter(self.data.values()), ()))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the data as one dictionary per row."""
+        columns = [_as_list(values) for values in self.data.values()]
+        return [dict(zip(self.data, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def to_frame(self) -> Any:
+        """Return the data as a pandas data frame.
+
+        Raises:
+            MissingDependency: pandas is not installed.
+        """
+        kind = None if len(self) else object
+        return pandas().DataFrame(dict(self.data), dtype=kind)
+
+    def cells_of(self, name: str) -> list[Cell]:
+        """Return the cells of a column that are shown in the terminal and on pages."""
+        values = _as_list(self.cells.get(name, self.data.get(name, ())))
+        return [_as_cell(value) for value in values]
+
+    @property
+    def declared(self) -> Sequence[Column]:
+        """The columns to show, which are those with any value."""
+        columns = self.columns or [Column(name, format="") for name in self.data]
+        if not len(self):
+            return columns
+        return [column for column in columns if not all(cell.missing for cell in self.cells_of(column.name))]
+
+    def take(self, rows: Sequence[int]) -> Table:
+        """Return the rows at these positions."""
+
+        def take(columns: Mapping[str, Any]) -> Data:
+            return {name: [column[row] for row in rows] for name, column in columns.items()}
+
+        return replace(self, data=take(self.data), cells=take(self.cells))
+
+    def select(self, **values: Any) -> Table:
+        """Return the rows with these values by column, and show the other columns."""
+        chosen = [i for i, row in enumerate(self.rows()) if values.items() <= row.items()]
+        columns = [column for column in self.columns if column.name not in values]
+        return replace(self.take(chosen), columns=columns)
+
+    def texts(self, top: int | None = None) -> list[list[str]]:
+        """Return the headings, followed by the texts of the first rows."""
+        columns = [text for text, _ in self._text_columns(top)]
+        return [list(map(printable, row)) for row in zip(*columns, strict=True)]
+
+    def lines(self, top: int | None = None) -> list[str]:
+        """Return an aligned line with the headings, and one for each of the first rows."""
+        return aligned(self.texts(top), [numeric for _, numeric in self._text_columns(top)])
+
+    def _text_columns(self, top: int | None) -> Iterator[tuple[list[str], bool]]:
+        """Yield the heading and the texts of each column, and whether they are numbers."""
+        for column in self.declared:
+            cells = self.cells_of(column.name)[:top]
+            yield [column.heading, *(str(column.text(cell)) for cell in cells)], column.format is not None
+            if column.ends:
+                ends = zip(*(self.cells_of(end)[:top] for end in column.ends), strict=True)
+                texts = [interval(low.value, high.value, column.format or "") or "-" for low, high in ends]
+                yield ["95% interval", *texts], True
+
+
+def _as_list(values: Any) -> Any:
+    return values.tolist() if hasattr(values, "tolist") else values
+
+
+def _as_cell(value: Any) -> Cell:
+    if isinstance(value, Cell):
+        return value
+    return Cell(_as_list(value))
+
+
+def table_of_objects(name: str, objects: Iterable[Any], columns: Sequence[Column], *keys: str) -> Table:
+    """Return a table of attributes of objects: those called `keys`, or all fields of dataclasses."""
+    items = list(objects)
+    keys = keys or tuple(key for item in items[:1] for key in type(item).__annotations__)
+    return Table(name, {key: [getattr(item, key) for item in items] for key in keys}, columns)
+
+
+def table_of_rows(name: str, rows: Sequence[Mapping[str, Any]], columns: Sequence[Column] = ()) -> Table:
+    """Return a table, given rows with the same keys."""
+    keys = rows[0] if rows else ()
+    return Table(name, {key: [row[key] for row in rows] for key in keys}, columns)
+
+
+def csv_bytes(frame: Any) -> bytes:
+    """Return a data frame as CSV. Text that looks like a spreadsheet formula gets a leading apostrophe."""
+
+    def escape(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        apostrophe = "'" if _FORMULA.match(value) else ""
+        return (apostrophe + value).replace("\r", " ")  # pandas would not quote it
+
+    text = frame.select_dtypes(exclude="number")
+    safe = frame.assign(**{name: text[name].map(escape) for name in text}).rename(columns=escape)
+    return bytes(safe.to_csv(index=False, lineterminator="\n").encode("utf-8", "backslashreplace"))
