@@ -95,7 +95,8 @@ def main() -> None:
         difference = paired_difference(best.per_query, result.per_query)
         if tool.library != "boostrank":
             differences[name] = difference
-            times[name] = own / seconds
+            if not tool.folds:
+                times[name] = own / seconds
         _print_row(line, _interval(result), _interval(difference, "+"), f"{fitted.trees:,}", f"{seconds:.1f}")
     if options.truth:
         _print_row("best possible", _interval(measured(read_scores(options.truth, test))))
