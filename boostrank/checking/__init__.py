@@ -83,11 +83,18 @@ def cost(spec: ObjectiveSpec) -> Finding:
                 break
             measured[length] = _seconds_a_document(spec, length)
             if len(measured) > 1:  # fit without the shortest length if there are others
-                lengths, seconds = np.log([*measured.items()][1 if len(measured) > 2 else 0 :]).T
+                pairs = [*measured.items()]
+                if len(pairs) > 2:
+                    del pairs[0]
+                lengths, seconds = np.log(pairs).T
                 power = 1.0 + float(np.polyfit(lengths, seconds, 1)[0])
     except BoostrankError as error:
         return _broken("speed", error)
-    shape = "n or n log n" if power < _LINEAR else "n^2" if _QUADRATIC <= power < _CUBIC else f"about n^{power:.1f}"
+    shape = f"about n^{power:.1f}"
+    if power < _LINEAR:
+        shape = "n or n log n"
+    elif _QUADRATIC <= power < _CUBIC:
+        shape = "n^2"
     costs = ", ".join(f"{seconds * 1e9:,.0f} at {length:,}" for length, seconds in measured.items())
     message = f"ns per document, by list length: {costs}; the cost of a query grows as {shape}"
     status, why, mend = Status.FAIL, "", ""

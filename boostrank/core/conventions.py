@@ -109,7 +109,7 @@ class _Reader:
         self.columns: dict[str, None] = {}
 
     def tree(self) -> ast.expr:
-        plain = _WORD.sub(lambda word: word[0] if word[1] else b"_" * len(word[0]), re.sub(rb"\s", b" ", self._bytes))
+        plain = _WORD.sub(lambda word: word[1] or b"_" * len(word[0]), re.sub(rb"\s", b" ", self._bytes))
         strange = _STRANGE.search(plain)
         if strange:
             character = self._bytes[strange.start() :].decode(errors="replace")[0]
@@ -158,9 +158,9 @@ class _Reader:
 
     def _refuse(self, words: str, at: int) -> NoReturn:
         character = len(self._bytes[:at].decode(errors="replace")) + 1
-        quoted = repr(self._text if len(self._text) <= 80 else self._text[:77] + "...")
+        text = self._text if len(self._text) <= 80 else f"{self._text[:77]}..."
         raise ParameterError(
-            f"gain {quoted}: {words}, at character {character}; an expression has numbers, columns (`in backquotes` "
+            f"gain {text!r}: {words}, at character {character}; an expression has numbers, columns (`in backquotes` "
             f"unless a plain name), + - * / **, comparisons and {', '.join(FUNCTIONS)}"
         )
 
@@ -192,8 +192,9 @@ def _word_or_table(gain: Any) -> str | tuple[float, ...] | None:
     word = gain.strip().lower() if isinstance(gain, str) else ""
     if word in _WORDS:
         return _WORDS[word]
+    entries = word.split(",") if isinstance(gain, str) else gain
     try:
-        return tuple(float(entry) for entry in (word.split(",") if isinstance(gain, str) else gain))
+        return tuple(map(float, entries))
     except (TypeError, ValueError):
         return None
 

@@ -61,7 +61,7 @@ class FileFormatError(DataError):
 
     def __init__(self, reason: str, *, file: str, line: int = 0, column: int = 0) -> None:
         self.reason, self.file, self.line, self.column = reason, file, line, column
-        where = file + (f":{line}" if line else "") + (f":{column}" if line and column else "")
+        where = ":".join(map(str, filter(None, (file, line, line and column))))
         super().__init__(f"{where}: {reason}")
 
     def __reduce__(self) -> tuple[object, ...]:

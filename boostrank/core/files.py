@@ -61,7 +61,8 @@ def remove_if_dead(path: str) -> None:
         if not is_folder:
             os.unlink(path)  # Windows does not remove open files
         return
-    descriptor = os.open(path, (os.O_RDONLY if is_folder else os.O_RDWR) | _NO_FOLLOWING)
+    access = os.O_RDONLY if is_folder else os.O_RDWR
+    descriptor = os.open(path, access | _NO_FOLLOWING)
     try:
         if try_lock(descriptor):
             (shutil.rmtree if is_folder else os.unlink)(path)
@@ -164,7 +165,8 @@ def sidecar_paths(path: str, endings: Iterable[str] = SIDECARS) -> list[str]:
 
 def record_path(path: AnyPath) -> str:
     """Return the path of a model's record (`.meta.json`). Symbolic links are followed."""
-    return os.fspath(os.path.realpath(path) if os.path.islink(path) else path) + _RECORD
+    model = os.path.realpath(path) if os.path.islink(path) else path
+    return os.fspath(model) + _RECORD
 
 
 def read_text(path: AnyPath, *, errors: str = "strict") -> str:
@@ -186,7 +188,8 @@ def read_whole(path: AnyPath) -> bytes:
     try:
         with open(path, "rb") as file:
             ends = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-            content = file.read(-1 if ends else _MOST_OF_A_STREAM + 1)
+            limit = -1 if ends else _MOST_OF_A_STREAM + 1
+            content = file.read(limit)
     except OSError as error:
         raise FileFormatError(str(error.strerror or error), file=os.fspath(path)) from None
     if not ends and len(content) > _MOST_OF_A_STREAM:

@@ -102,8 +102,10 @@ def _groups(root: Path, controller: str) -> list[Path]:
     except OSError:
         return []
     folders = []
-    for controllers, path in re.findall(r"^\d+:(.*?):/(.*)", lines, re.MULTILINE):  # version 2 names no controllers
-        names = [controller] if controller in controllers.split(",") else [] if controllers else ["", "unified"]
+    for controllers, path in re.findall(r"^\d+:(.*?):/(.*)", lines, re.MULTILINE):
+        names = ["", "unified"]  # version 2 names no controllers
+        if controllers:
+            names = [controller] if controller in controllers.split(",") else []
         for top in (root / "sys/fs/cgroup" / name for name in names if ".." not in path):
             folders += [folder for folder in (top / path, *(top / path).parents) if folder.is_relative_to(top)]
     return folders

@@ -97,7 +97,9 @@ def aligned(rows: Sequence[Sequence[str]], numeric: Sequence[bool] = ()) -> list
 def cell(text: Any) -> str:
     """Escape text for HTML, and truncate it."""
     words = str(text)
-    return escape(words if len(words) <= _CHARACTERS else words[: _CHARACTERS - 1] + "…")
+    if len(words) > _CHARACTERS:
+        words = words[: _CHARACTERS - 1] + "…"
+    return escape(words)
 
 
 def small_table(title: str, rows: Sequence[Sequence[Any]], columns: Sequence[str] = ()) -> str:

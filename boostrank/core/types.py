@@ -117,8 +117,9 @@ def masked_as_missing(values: Any) -> npt.NDArray[Any]:
         return np.asarray(values)
     if not np.ma.is_masked(values):
         return np.asarray(values.data)
-    real = np.ma.asarray(values if values.dtype.kind == "f" else values.astype(np.float64))
-    return np.asarray(real.filled(np.nan))
+    if values.dtype.kind != "f":
+        values = values.astype(np.float64)
+    return np.asarray(values.filled(np.nan))
 
 
 def first_true(mask: npt.NDArray[np.bool_]) -> int | None:

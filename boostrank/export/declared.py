@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from boostrank.data.feature_space import quoted
@@ -30,11 +30,12 @@ def default_of(feature: str | Mapping[str, Any], unset: float) -> float:
 
 def _stand_ins(query: Any) -> Iterator[Any]:
     """Yield the value of each `field_value_factor` of an Elasticsearch query for documents without its field."""
+    parts: Iterable[Any] = query if isinstance(query, list) else ()
     if isinstance(query, Mapping):
-        factor = query.get("field_value_factor")
+        parts, factor = query.values(), query.get("field_value_factor")
         if isinstance(factor, Mapping) and "missing" in factor:
             yield factor["missing"]
-    for part in query.values() if isinstance(query, Mapping) else query if isinstance(query, list) else ():
+    for part in parts:
         yield from _stand_ins(part)
 
 

@@ -264,6 +264,7 @@ def _compared(
 
     Differences up to `half` a unit of the last digit in `given` are due to rounding, and up to `slack` to float32.
     """
+    # Find the level of agreement.
     apart = np.abs(target_scores - model_scores)
     differs = apart > half + _unit(model_scores)
     before, after = data.queries.ranks(model_scores), data.queries.ranks(target_scores)
@@ -273,6 +274,7 @@ def _compared(
         level = FLOAT32
     else:
         level = RANKING if np.array_equal(before, after) else DIFFERENT
+    # Name the first input row with another score.
     first = None
     if level != EQUAL and differs.any():
         rows = np.arange(model_scores.size) if data.input_rows is None else data.input_rows

@@ -234,7 +234,9 @@ def java_text(number: Any) -> str:
     """Return the shortest text in the syntax of Java's float parser, including infinity and NaN."""
     if np.isnan(number):
         return "NaN"
-    return ("-" if number < 0 else "") + "Infinity" if np.isinf(number) else repr(shortest(number))
+    if np.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return repr(shortest(number))
 
 
 def missing_goes_left(forest: Forest) -> npt.NDArray[np.bool_]:
@@ -283,4 +285,5 @@ def nested(
 
     for at in np.argsort(-depth, kind="stable").tolist():
         done[at] = node(at, built(int(forest.left[at])), built(int(forest.right[at])))
-    return ([leaf(base)] if base else []) + [built(at) if at < 0 else done[at] for at in forest.roots.tolist()]
+    first = [leaf(base)] if base else []
+    return first + [built(root) for root in forest.roots.tolist()]

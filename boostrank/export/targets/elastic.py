@@ -35,6 +35,7 @@ def write(model: ServedModel) -> bytes:
         "target_type": "regression",
     }
     definition = json.dumps({"trained_model": {"ensemble": ensemble}}, separators=(",", ":")).encode()
+    # Use the declared queries of features, or templates for the others.
     query = {"match": {"FIELD": "{{query}}"}}
     templates = {name: {"query_extractor": {"feature_name": name, "query": query}} for name in names}
     queries = {name: feature for name, feature in model.declared.items() if "query_extractor" in feature}

@@ -121,7 +121,7 @@ class _Language:
         names = _strings(text.replace("\\077", "?")) if self.arrays else "".join(_strings(before)).split("\n")
         if names != list(feature_names):
             raise ExportError("the file has different feature names")
-        if not self.commands:
+        if not self.commands:  # Python
             module: dict[str, Any] = {}
             exec(compile(body, "exported model", "exec"), module)
             return lambda rows: np.array([module["score"](row) for row in rows.tolist()], np.float64)
@@ -130,6 +130,7 @@ class _Language:
             sizes = map(int, re.findall(r"= (?:doubles|ints)\((\d+)\)", before))
             trees = _trees([np.array(column.split(","), np.float64) for column in columns], [*sizes])
             return lambda rows: scores(trees, rows, replace(Rules.of(trees), gives=np.float64))
+        # Compile the file with a program that prints the score of each row.
         folder = tempfile.TemporaryDirectory(prefix="boostrank-")
         declaration = re.search(r"^(?:package (\w+)|public final class (\w+)|double (\w+)_score)", text, re.MULTILINE)
         model = declaration[declaration.lastindex or 0] if declaration else ""

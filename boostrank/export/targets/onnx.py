@@ -108,6 +108,7 @@ def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[npt.NDArr
                 f"the {nodes.size} sets of categories, with codes up to {codes - 1} in column {column}, would need "
                 "tables of more than 64 MB: number the categories from 0 without gaps, or export to c"
             )
+        # Directions of all codes, of unknown codes and of missing values, without repeated columns.
         turned = (forest.kind[nodes_of_column] & LISTED_RIGHT) != 0
         right = np.tile(~turned, (codes + 2, 1))
         right[-1] = (forest.kind[nodes_of_column] & NAN_LEFT) == 0

@@ -79,6 +79,7 @@ def _write_lightgbm(model: ServedModel) -> bytes:
             "fewer categories, or choose another target"
         )
     codes = list(range(count))
+    # Codes are their own names, up to the highest one.
     document = {
         "name": "tree",
         "version": "v4",

@@ -68,6 +68,7 @@ def _document(model: ServedModel, names: Sequence[str]) -> dict[str, Any]:
     types = ["float"] * len(names)
     for feature in np.unique(forest.feature[categorical]).tolist():
         types[feature] = "c"
+    # The JSON of XGBoost 3.1, in which each tree is a round.
     grown = {
         "cats": {"enc": [], "feature_segments": [], "sorted_idx": []},
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
