@@ -318,6 +318,7 @@ def from_frame(
 
     columns = columns or ClickColumns()
     dropped = [drop] if isinstance(drop, str) else list(drop)
+    # The columns of clicks are no features.
     table = as_table(frame)
     roles = {"label": columns.position, "qid": qid, "weight": weight}
     X, read = read_frame(table, roles, [*dropped, *columns.names[1:]])

@@ -32,8 +32,10 @@ class Columns:
         places: position of each feature.
         label, qid, weight, id: positions of these columns; None if there is no such column.
         coded: positions of categorical features.
-        how: values of the options `label`, `qid`, `weight`, `id` and `drop`, which are recorded with a model.
-        others, texts: positions of other numeric columns, such as those of the gain, and of other text columns.
+        how: values of the options `label`, `qid`, `weight`, `id` and `drop`, which are recorded
+            with a model.
+        others, texts: positions of other numeric columns, such as those of the gain, and of other
+            text columns.
     """
 
     header: tuple[str, ...]
@@ -68,7 +70,8 @@ def choose_columns(
     declared: Collection[str] = (),
     metadata: Mapping[bytes, bytes] | None = None,
 ) -> Columns:
-    """Choose the columns of a file from its header. The types of the columns in `declared` are categorical.
+    """Choose the columns of a file from its header. The types of the columns in `declared` are
+    categorical.
 
     The `metadata` of an Arrow schema name the index columns of a pandas frame.
     """
@@ -96,7 +99,8 @@ def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]]) ->
 
 
 def _with_queries(header: Sequence[str], options: Reading, in_order: bool) -> Columns:
-    """Return the query id column. The next file must have the same `names`, and in the same order if `in_order`."""
+    """Return the query id column. The next file must have the same `names`, and in the same order
+    if `in_order`."""
     _check_header(header)
     qid = column_of("qid", header, options)
     if qid is None:
@@ -215,7 +219,8 @@ def column_of(
     options: Reading,
     defaults: Mapping[str, tuple[tuple[str, ...], ...]] = DEFAULTS,
 ) -> str | None:
-    """Return the name of the column with a role, from the option or the defaults, or None if there is none."""
+    """Return the name of the column with a role, from the option or the defaults, or None if there
+    is none."""
     name: str | None = getattr(options, role, None)
     if name is not None:
         return _check_there(name, role, header)
@@ -236,7 +241,8 @@ def _check_there(name: str, role: str, header: Sequence[str]) -> str:
 
 
 def _features(columns: Sequence[str], options: Reading) -> tuple[tuple[str, ...], Sequence[str], str | None]:
-    """Return the feature names, the column of each feature, and a warning if columns are matched by position."""
+    """Return the feature names, the column of each feature, and a warning if columns are matched by
+    position."""
     space = options.space
     if space is None:
         if not columns:

@@ -37,11 +37,13 @@ _DOCUMENT_KEYS = ("_id", *chain(*DEFAULTS["id"]), "id")
 
 
 class Joined(NamedTuple):
-    """Counts of written documents and queries, and problems with a number of documents and the first location (or "").
+    """Counts of written documents and queries, and problems with a number of documents and the
+    first location (or "").
 
-    `problems` has the keys "unlogged" (judged, but not logged), "unjudged" (logged without a judgement), "disagreeing"
-    (several grades, which are averaged), "repeated" (logged again; the first row is used), "unrated" (judged without a
-    grade, and ignored) and "negative" (negative grades of qrels, which count as 0, as in trec_eval).
+    `problems` has the keys "unlogged" (judged, but not logged), "unjudged" (logged without a
+    judgement), "disagreeing" (several grades, which are averaged), "repeated" (logged again; the
+    first row is used), "unrated" (judged without a grade, and ignored) and "negative" (negative
+    grades of qrels, which count as 0, as in trec_eval).
     """
 
     documents: int
@@ -60,23 +62,28 @@ def join(
     id: str | None = None,
     missing_tokens: Sequence[str] = (),
 ) -> Joined:
-    """Join judgements with logged features by query and document, and write CSV or Parquet, depending on the extension.
+    """Join judgements with logged features by query and document, and write CSV or Parquet,
+    depending on the extension.
 
-    The table has the columns `qid`, `doc_id`, `label` and the features, and is sorted by query and document, so that
-    it does not depend on the order of the files, and ties are not in the order of grades.
+    The table has the columns `qid`, `doc_id`, `label` and the features, and is sorted by query and
+    document, so that it does not depend on the order of the files, and ties are not in the order of
+    grades.
 
     Args:
-        judgements: a file in a form of `boostrank.files.judgements`, such as a table, a RankLib or Quepid list
-            (`4 qid:1 # 7555` with `# qid:1: red shoe`), TREC qrels or JSON. Several grades for a document are averaged.
-        features: tables, or JSON lines as the plugins of Solr, Elasticsearch and OpenSearch log them. Features that a
-            document lacks are missing.
-        unjudged: "drop" documents without a judgement, give them the grade "zero" if their query is judged, or "stop".
+        judgements: a file in a form of `boostrank.files.judgements`, such as a table, a RankLib or
+            Quepid list (`4 qid:1 # 7555` with `# qid:1: red shoe`), TREC qrels or JSON. Several
+            grades for a document are averaged.
+        features: tables, or JSON lines as the plugins of Solr, Elasticsearch and OpenSearch log
+            them. Features that a document lacks are missing.
+        unjudged: "drop" documents without a judgement, give them the grade "zero" if their query is
+            judged, or "stop".
         label, qid, id: columns in tables; None finds them by their names.
         missing_tokens: words in tables that stand for a missing value.
 
     Raises:
         FileFormatError: the content cannot be read. The message names the file and line.
-        DataError: no document occurs in both, or a grade, a name or a document without a judgement is refused.
+        DataError: no document occurs in both, or a grade, a name or a document without a judgement
+            is refused.
     """
     if unjudged not in UNJUDGED:
         raise ParameterError(f"unjudged={unjudged!r} must be one of {', '.join(UNJUDGED)}")
@@ -167,7 +174,8 @@ def _check_names(parts: Sequence[DocumentRows]) -> None:
 
 
 def _numbered(parts: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
-    """Return the sorted distinct names, as integers if all are integers, and the position of each name in this list."""
+    """Return the sorted distinct names, as integers if all are integers, and the position of each
+    name in this list."""
     coded = arrow().array(list(chain.from_iterable(parts)), arrow().string()).dictionary_encode()
     words = coded.dictionary.to_pylist()
     names: list[Any] = list(map(int, words)) if all(map(_INTEGER.fullmatch, words)) else words
@@ -178,7 +186,8 @@ def _numbered(parts: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
 
 
 def _graded(keys: Int64Array, grades: Float64Array) -> tuple[Int64Array, Float64Array, Int64Array]:
-    """Return the distinct keys, their mean grades, and the first row of each key that has several grades."""
+    """Return the distinct keys, their mean grades, and the first row of each key that has several
+    grades."""
     order = np.lexsort((grades, keys))
     distinct, start, count = np.unique(keys[order], return_index=True, return_counts=True)
     low, high = grades[order][start], grades[order][start + count - 1]
@@ -224,7 +233,8 @@ def _of_table(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
 
 
 def _typed(rows: DocumentRows, name: str) -> Any:
-    """Convert text to integers or floats where possible, and refuse a number as people write it, or a stand-in."""
+    """Convert text to integers or floats where possible, and refuse a number as people write it, or
+    a stand-in."""
     column = rows.table[name]
     for kind in (arrow().int64(), arrow().float64()):
         try:
@@ -302,7 +312,8 @@ def _number(value: Any, what: str) -> float:
 
 
 def _logged(value: Any, query: str = "") -> Iterator[tuple[str, str, Iterable[tuple[str, Any]]]]:
-    """Yield the query, document and features in a Solr or Elasticsearch response, in a hit, or in a plain row."""
+    """Yield the query, document and features in a Solr or Elasticsearch response, in a hit, or in a
+    plain row."""
     if isinstance(value, list):
         for item in value:
             yield from _logged(item, query)

@@ -1,13 +1,15 @@
 """Tools that split, sample, shard, sort and merge data files of any size and keep queries whole.
 
-Lines of text (libsvm, CSV, TSV) are copied unchanged, with the comments and blank lines before them. Columns of Parquet
-and Arrow files keep their types and values. Memory use is a few chunks of text or 64 MiB of columns, plus about 150
-bytes per query. `sort` also uses the memory that its limit allows. Outputs are written atomically, and are compressed
-if their names say so. Several input files form one data set, as in `read_files`.
+Lines of text (libsvm, CSV, TSV) are copied unchanged, with the comments and blank lines before
+them. Columns of Parquet and Arrow files keep their types and values. Memory use is a few chunks of
+text or 64 MiB of columns, plus about 150 bytes per query. `sort` also uses the memory that its
+limit allows. Outputs are written atomically, and are compressed if their names say so. Several
+input files form one data set, as in `read_files`.
 
-All tools take `source` and `progress` like `read_files`, and in `reading` its `format` and, for tables, `qid`, the
-query id column. They raise ParameterError for options out of range, DataError for outputs without queries, and
-FileFormatError for unreadable rows and (except `sort`) for queries that are not contiguous.
+All tools take `source` and `progress` like `read_files`, and in `reading` its `format` and, for
+tables, `qid`, the query id column. They raise ParameterError for options out of range, DataError
+for outputs without queries, and FileFormatError for unreadable rows and (except `sort`) for queries
+that are not contiguous.
 """
 
 from __future__ import annotations
@@ -62,11 +64,12 @@ def split(
 ) -> list[Written]:
     """Assign every query to one of several files by a hash of its id.
 
-    The part of a query does not depend on the other queries, so no query moves from training to test when the file
-    grows. The actual shares vary as in a random draw.
+    The part of a query does not depend on the other queries, so no query moves from training to
+    test when the file grows. The actual shares vary as in a random draw.
 
     Args:
-        output: path in which `{}` is replaced by the part. Without it, `-part` is inserted before the file extensions.
+        output: path in which `{}` is replaced by the part. Without it, `-part` is inserted before
+            the file extensions.
         parts: share of the queries by part. The shares must sum to 1.
     """
     for name, share in parts.items():
@@ -90,10 +93,12 @@ def split(
 
 
 def shard(source: AnySource, output: str, shards: int, *, progress: Progress = None, **reading: Any) -> list[Written]:
-    """Distribute whole queries over files of about equal size. Each query goes to the file with the fewest rows so far.
+    """Distribute whole queries over files of about equal size. Each query goes to the file with the
+    fewest rows so far.
 
     Args:
-        output: see `split`. Shards are numbered from 0 with three digits, or with a format such as `{:05}`.
+        output: see `split`. Shards are numbered from 0 with three digits, or with a format such as
+            `{:05}`.
     """
     if not 1 <= shards <= MAX_OUTPUTS:
         raise ParameterError(f"shards={shards!r} is out of range; allowed: 1 to {MAX_OUTPUTS}")
@@ -115,7 +120,8 @@ def sample(
 ) -> Written:
     """Sample queries by a hash of their ids and write them in input order.
 
-    The sample does not depend on the order of the input. With the same seed, a larger sample contains a smaller one.
+    The sample does not depend on the order of the input. With the same seed, a larger sample
+    contains a smaller one.
 
     Args:
         output: path of the sample, or "-" for standard output.
@@ -148,8 +154,9 @@ def sort(
 ) -> Written:
     """Bring the rows of each query together in files of any size, keeping their order.
 
-    The order is that of `read_files(regroup=True)`: queries are sorted by their first rows, and rows keep their order.
-    Queries are distributed over temporary files next to the output, each of which is sorted in memory.
+    The order is that of `read_files(regroup=True)`: queries are sorted by their first rows, and
+    rows keep their order. Queries are distributed over temporary files next to the output, each of
+    which is sorted in memory.
 
     Args:
         output: path; "-" for standard output.
@@ -191,9 +198,11 @@ def merge(
     """Concatenate data sets that have the same format and columns.
 
     Args:
-        sources: data sets, each like `source` in the other tools. A query that occurs in two of them is refused.
+        sources: data sets, each like `source` in the other tools. A query that occurs in two of
+            them is refused.
         output: path; "-" for standard output.
-        rename: whether to prefix the query ids in each set with `1-`, `2-`, ..., because ids restart in each set.
+        rename: whether to prefix the query ids in each set with `1-`, `2-`, ..., because ids
+            restart in each set.
     """
     sets = [DataFiles(source, progress, reading) for source in sources]
     files = [file for dataset in sets for file in dataset.files]

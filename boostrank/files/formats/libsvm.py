@@ -2,8 +2,8 @@
 
     2 qid:10 1:0.5 3:17 136:0.25 # any comment
 
-Values are the float32 nearest to Python's `float` of the token. Group sizes in `FILE.query` or `FILE.group` define the
-queries of rows without query ids.
+Values are the float32 nearest to Python's `float` of the token. Group sizes in `FILE.query` or
+`FILE.group` define the queries of rows without query ids.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ class Scratch:
 
 
 def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
-    """Parse small and regular text like `parse_lines`, but without compilation. Return False for other text."""
+    """Parse small and regular text like `parse_lines`, but without compilation. Return False for
+    other text."""
     global _spent
     if _spent + source.size > BUDGET or parse.parse_lines.at_hand:
         return False
@@ -157,7 +158,8 @@ def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
 
 
 def _general(text: bytes, code: int) -> tuple[str, int] | None:
-    """Return the message about bytes that are invalid anywhere and their position, or None if there are none."""
+    """Return the message about bytes that are invalid anywhere and their position, or None if there
+    are none."""
     if b"\0" in text:
         return text_files.NUL_BYTE, text.index(b"\0")
     if text.startswith(text_files.BYTE_ORDER_MARK):
@@ -170,7 +172,8 @@ def _general(text: bytes, code: int) -> tuple[str, int] | None:
 
 
 def check_no_names(head: bytes, file: str) -> None:
-    """Refuse feature names that are used as numbers, as in `bm25:0.3`, and suggest a command that writes a table."""
+    """Refuse feature names that are used as numbers, as in `bm25:0.3`, and suggest a command that
+    writes a table."""
     lines = enumerate((line.split(b"#")[0].split() for line in head.split(b"\n")), 1)
     number, row = next(((i, row) for i, row in lines if row), (0, []))
     pairs = [pair for pair in row[1:] if not pair.startswith(b"qid:")]
@@ -235,7 +238,8 @@ class LibsvmSource(Source):
 
     @staticmethod
     def head_of(path: Any) -> bytes:
-        """Return the first bytes of a text, decompressed, or b"" if it cannot be read, which the reader reports."""
+        """Return the first bytes of a text, decompressed, or b"" if it cannot be read, which the
+        reader reports."""
         try:
             with closing(open_text(path, None)) as file:
                 return file.head
@@ -273,7 +277,8 @@ class LibsvmSource(Source):
         options[parse.STRICT] = reading.strict and not reading.lenient
         options[parse.SKIP] = reading.skip or reading.lenient
         options[parse.KEEP_COMMENTS] = reading.names
-        # The beginning and the side files of the first file decide whether rows have labels and query ids.
+        # The beginning and the side files of the first file decide whether rows have labels and
+        # query ids.
         rows = _first_rows(first.head)
         self.lacks_labels = _lack_labels(rows)
         self.weighted = bool(rows) and b":" in rows[0][0] and not self.lacks_labels  # label:weight
@@ -396,7 +401,8 @@ class LibsvmSource(Source):
         return Fault(bad[parse.BAD_LINE], words, at + 1 - added, stand_in)
 
     def _without_label(self, line: bytes, words: str) -> str:
-        """Return the message about a row that begins with `number:`, with a command as its remedy."""
+        """Return the message about a row that begins with `number:`, with a command as its
+        remedy."""
         path = self._open[-1].path or "FILE"
         source, new = shlex.quote(path), shlex.quote(f"{path}.new")
         if self._open[-1].is_packed:
@@ -448,7 +454,8 @@ class LibsvmSource(Source):
         return FeatureSpace(base, len(names), names)
 
     def _width(self, space: FeatureSpace) -> int:
-        """Return the number of features in the training data, or the number of names if some belong to other models."""
+        """Return the number of features in the training data, or the number of names if some belong
+        to other models."""
         assert self.base is not None
         by_name = bool(space.ignored) and self.place_of(self.base) is not None
         return len(self.numbered_names()) if by_name else space.n_features
@@ -497,7 +504,8 @@ def _first_rows(head: bytes) -> list[list[bytes]]:
 
 
 def _lack_labels(rows: list[list[bytes]]) -> bool:
-    """Return whether the first row begins with a query id, or with ascending features (else label:weight)."""
+    """Return whether the first row begins with a query id, or with ascending features (else
+    label:weight)."""
     if not rows or rows[0][0].startswith(b"qid:"):
         return bool(rows)
     numbers = [[token.partition(b":")[0] for token in row] for row in rows if b":" in row[0]]
@@ -506,7 +514,8 @@ def _lack_labels(rows: list[list[bytes]]) -> bool:
 
 
 def _base_in_comment(head: bytes) -> int | None:
-    """Return the number of the first feature by scikit-learn's comment before the first row, or None."""
+    """Return the number of the first feature by scikit-learn's comment before the first row, or
+    None."""
     comments = _HEAD.match(head)
     match = _BASE.search(comments[0]) if comments else None
     return None if match is None else int(match[1].lower() == b"one")
