@@ -103,6 +103,18 @@ def join(
     _name_queries(judged, logs)
     _check_names([judged, *logs])
 
+    table, problems = _match(judged, logs, unjudged)
+    choose_columns(table.column_names, Reading(), output)  # as train does
+    with replacing(output, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
+        if output.lower().endswith(".csv"):
+            arrow(".csv").write_csv(table, file)
+        else:
+            arrow(".parquet").write_table(table, file)
+    return Joined(table.num_rows, len(table["qid"].unique()), problems | judged.problems)
+
+
+def _match(judged: DocumentRows, logs: Sequence[DocumentRows], unjudged: str) -> tuple[Any, dict[str, tuple[int, str]]]:
+    """Return the table of query, document, label and features, and the problems; see `Joined`."""
     # Number queries and documents in their order, so that one integer is the key of a pair.
     qids, q = _numbered([judged.qids, *(log.qids for log in logs)])
     names, d = _numbered([judged.names, *(log.names for log in logs)])
@@ -110,7 +122,8 @@ def join(
     documents, grades, disagreeing = _graded(of_judged, judged.table["label"].to_numpy())
     logged, first = np.unique(of_logged, return_index=True)
     is_judged, again = np.isin(logged, documents), np.setdiff1d(np.arange(of_logged.size), first)
-    unlogged, without = (np.flatnonzero(~np.isin(*pair)) for pair in ((of_judged, logged), (of_logged, documents)))
+    unlogged = np.flatnonzero(~np.isin(of_judged, logged))
+    without = np.flatnonzero(~np.isin(of_logged, documents))
     if not is_judged.any():
         raise DataError(
             f"no judged document was logged: {place_of([judged], 0)} is judged, and {place_of(logs, 0)} is logged; "
@@ -123,30 +136,26 @@ def join(
     kept = is_judged | (unjudged == "zero") & np.isin(logged // len(names), documents // len(names))
     key, labels = logged[kept], np.zeros(int(kept.sum()))
     labels[is_judged[kept]] = grades[np.searchsorted(documents, logged[is_judged])]
+    if np.array_equal(labels, np.floor(labels)):
+        labels = labels.astype(np.int64)
     pa = arrow()
     table = pa.concat_tables([log.table for log in logs], promote_options="permissive").take(pa.array(first[kept]))
-    roles_of_table = {
-        "qid": pa.array([qids[i] for i in (key // len(names)).tolist()]),
-        "doc_id": pa.array([names[i] for i in (key % len(names)).tolist()]),
-        "label": pa.array(labels.astype(np.int64) if np.array_equal(labels, np.floor(labels)) else labels),
+    columns = {
+        "qid": pa.array(qids).take(pa.array(key // len(names))),
+        "doc_id": pa.array(names).take(pa.array(key % len(names))),
+        "label": pa.array(labels),
     }
-    twice = next((name for name in roles_of_table if name in table.column_names), None)
-    if twice is not None:
-        raise FileFormatError(f"the feature {twice!r} has the name of a result column; rename it", file=logs[0].file)
-    choose_columns((*roles_of_table, *table.column_names), Reading(), output)  # as train does
-    table = pa.table(roles_of_table | dict(zip(table.column_names, table.columns, strict=True)))
-    with replacing(output, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
-        if output.lower().endswith(".csv"):
-            arrow(".csv").write_csv(table, file)
-        else:
-            arrow(".parquet").write_table(table, file)
+    for name in columns:
+        if name in table.column_names:
+            reason = f"the feature {name!r} has the name of a result column; rename it"
+            raise FileFormatError(reason, file=logs[0].file)
     problems = {
         "unlogged": (np.unique(of_judged[unlogged]).size, place_of([judged], *unlogged[:1])),
         "unjudged": (int((~is_judged).sum()), place_of(logs, *without[:1])),
         "disagreeing": (disagreeing.size, place_of([judged], *disagreeing[:1])),
         "repeated": (again.size, place_of(logs, *again[:1])),
     }
-    return Joined(key.size, np.unique(key // len(names)).size, problems | judged.problems)
+    return pa.table(columns | dict(zip(table.column_names, table.columns, strict=True))), problems
 
 
 def _name_queries(judged: DocumentRows, logs: Sequence[DocumentRows]) -> None:
