@@ -171,7 +171,7 @@ def without_mask(values: Any, what: str) -> Any:
     return values.data if np.ma.isMaskedArray(values) else values
 
 
-def owned(converted: Any, original: Any) -> Any:
+def copy_if_shared(converted: Any, original: Any) -> Any:
     """Return converted data that do not share memory with the input."""
     if isinstance(converted, np.ndarray):  # lists share no memory
         shared = not isinstance(original, list | tuple) and np.may_share_memory(converted, np.asarray(original))
@@ -204,7 +204,7 @@ def read_rows(
 
         table = as_frame(X)
     if table is None:
-        features = owned(as_features(X), X) if copy else as_features(X)
+        features = copy_if_shared(as_features(X), X) if copy else as_features(X)
         if features.shape[1] > _MOST_COLUMNS:  # each column gets a name, even without values
             raise DataError(
                 f"features have {features.shape[1]:,} columns, more than the limit of "

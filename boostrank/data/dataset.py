@@ -19,9 +19,9 @@ from boostrank.core.types import Array, Float64Array, Int64Array, as_numbers, ch
 from boostrank.data.arrays import (
     Features,
     NumberedNames,
+    copy_if_shared,
     default_feature_names,
     gain_of,
-    owned,
     queries_given,
     queries_of_sizes,
     query_values,
@@ -102,6 +102,7 @@ class RankingDataset:
                 raise DataError(f"there are {rows} rows but {len(self.document_names)} document names")
         if len(self.feature_names) != columns:
             raise DataError(f"there are {columns} features but {len(self.feature_names)} feature names")
+        # Generated names need no check, and there may be millions of them.
         if not isinstance(self.feature_names, NumberedNames):
             odd = [name for name in self.feature_names if not isinstance(name, str)]
             if odd:
@@ -175,6 +176,7 @@ class RankingDataset:
         Raises:
             DataError: the data are invalid. The message names the row or column, and a remedy.
         """
+        # Features and labels, then queries, whose rows may have to be sorted.
         if (qid is None) == (group is None):
             raise DataError("pass either qid (one id per row) or group (one size per query)")
         check_in_step(X=X, y=y, qid=qid, weight=weight, document_weight=document_weight, k=k)
@@ -182,7 +184,7 @@ class RankingDataset:
         blank = [i for i, name in enumerate(names) if not str(name).strip()]
         if blank:
             raise DataError(f"feature {blank[0]} (from 0) has a blank name; rename it")
-        labels, n, rows = owned(as_numbers(y, "labels"), y), features.shape[0], None
+        labels, n, rows = copy_if_shared(as_numbers(y, "labels"), y), features.shape[0], None
         if qid is not None:
             ids = ids_of_rows(without_mask(qid, "query id"), n)
             if sort:
@@ -200,9 +202,10 @@ class RankingDataset:
             raise DataError(f"there are {queries.n_documents} rows in the groups but {n} rows of features")
 
         def in_order(column: npt.ArrayLike, what: str) -> Float64Array:
-            values = owned(as_numbers(without_mask(column, f"entry in {what}"), what), column)
+            values = copy_if_shared(as_numbers(without_mask(column, f"entry in {what}"), what), column)
             return values if rows is None or values.size != rows.size else values[rows]
 
+        # Values of queries and documents follow the order of the rows.
         if weight is not None:
             queries = with_weights(queries, in_order(weight, "weights"))
         if document_weight is not None:

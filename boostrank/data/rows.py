@@ -88,7 +88,7 @@ class InParts(Rows):
             first, stop, step = rows.indices(self.shape[0])
             if step != 1:
                 raise TypeError("rows on disk are indexed by start:stop or by row numbers")
-            return self._joined([self.part(*span) for span in spans(self.starts, slice(first, stop))])
+            return self._join([self.part(*span) for span in spans(self.starts, slice(first, stop))])
         numbers = np.asarray(rows, dtype=np.int64)
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.shape[0]:
             raise IndexError(f"there are {self.shape[0]} rows")
@@ -98,10 +98,10 @@ class InParts(Rows):
         for i in np.unique(part).tolist():
             local = numbers[order][part == i] - self.starts[i]
             picked.append(self.part(i, int(local[0]), int(local[-1]) + 1)[local - local[0]])
-        joined = self._joined(picked)
+        joined = self._join(picked)
         return joined if np.array_equal(order, np.arange(order.size)) else joined[np.argsort(order)]
 
-    def _joined(self, parts: Sequence[Any]) -> Any:
+    def _join(self, parts: Sequence[Any]) -> Any:
         if parts:
             return joined_rows(parts)
         shape = 0, self.shape[1]

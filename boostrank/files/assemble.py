@@ -537,6 +537,7 @@ def pieces_of_files(
             starts = range(0, block.n_rows, step)
             return [work(block.tile(a, min(a + step, block.n_rows), used)) for a in starts]
 
+        # Rows are scored by the threads that parse them, unless `work` takes all columns.
         totals = Totals(opened.reading, opened)
         chunks = opened.blocks(chunk_bytes, resolve_threads(threads), None if columns is None else tiles)
         for file, block in chunks:

@@ -357,7 +357,7 @@ def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
                 yield number, line
 
 
-def shown(token: bytes) -> str:
+def quote_token(token: bytes) -> str:
     """Return a token for use in messages, in printable, quoted and shortened form."""
     text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
     return "'" + _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text.decode("ascii", "backslashreplace")) + "'"

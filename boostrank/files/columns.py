@@ -281,6 +281,7 @@ def _features(columns: Sequence[str], options: Reading) -> tuple[tuple[str, ...]
     more = [name for name in columns if name not in asked]
     if not missing and not more:
         return trained, trained, None
+    # Generated names say nothing of the columns, so that these are matched by position.
     if all(map(NUMBERED.fullmatch, trained)):
         if len(columns) != space.n_features:
             raise DataError(

@@ -270,6 +270,7 @@ def _features(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
     head = b"" if path.lower().endswith(_BINARY) else next((line for _, line in lines_of(path) if line.strip()), b"")
     if head.lstrip()[:1] not in (b"{", b"["):
         return _of_table(path, roles, missing_tokens)
+    # Columns grow as features turn up; documents without them have missing values.
     rows = DocumentRows(path)
     columns: dict[str, array[float]] = {}
     for number, value in json_of(path, head):

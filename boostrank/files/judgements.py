@@ -30,7 +30,7 @@ from boostrank.core.text import NUMBER, count_of, no_number, number_in
 from boostrank.core.types import first_true
 from boostrank.data.roles import DEFAULTS, plain_name
 from boostrank.files.blocks import Fault
-from boostrank.files.chunks import lines_of, shown
+from boostrank.files.chunks import lines_of, quote_token
 from boostrank.files.columns import column_of
 from boostrank.files.json_judgements import entries_of, json_of
 from boostrank.files.names import name_in, words_in
@@ -243,6 +243,7 @@ def _add_list(rows: DocumentRows) -> None:
             rows.words |= words_in(line)
         if line.startswith(b"#") or not line.strip():
             continue
+        # RankLib's rows name their query; the other forms are told by the number of cells.
         words_of_row = line.decode("utf-8", "backslashreplace").split()
         if len(words_of_row) > 1 and words_of_row[1].startswith("qid:") and rows.what == "grade":
             qid, name, word = words_of_row[1][4:], name_in(line.partition(b"#")[2]), words_of_row[0]
@@ -251,7 +252,7 @@ def _add_list(rows: DocumentRows) -> None:
             width = width or len(cells)
             if len(cells) != width or width not in forms:
                 raise FileFormatError(
-                    f"{shown(line)} must be {_WORDS[rows.what]}, or a table that names its columns",
+                    f"{quote_token(line)} must be {_WORDS[rows.what]}, or a table that names its columns",
                     file=rows.file,
                     line=number,
                 )

@@ -83,7 +83,7 @@ class DataFiles:
         with closing(self.spec.source(self.files, Reading(**self._reading, whole=True))) as opened:
             yield from _pieces(opened, self._progress)
 
-    def whole(self) -> Iterator[Piece]:
+    def contiguous_pieces(self) -> Iterator[Piece]:
         """Yield the pieces, and refuse queries that are not contiguous."""
         return contiguous(self.pieces(), SORT)
 
@@ -400,7 +400,7 @@ def check_target(path: str, read: Iterable[Any]) -> None:
     refuse_sidecars(path)
 
 
-def named(template: str, name: str | int) -> str:
+def name_output(template: str, name: str | int) -> str:
     """Return the path of one of several outputs.
 
     Args:

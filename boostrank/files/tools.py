@@ -40,7 +40,7 @@ from boostrank.files.pieces import (
     check_target,
     contiguous,
     draw,
-    named,
+    name_output,
     open_output,
 )
 from boostrank.files.source import AnySource, Progress
@@ -88,7 +88,7 @@ def split(
             part = bisect.bisect_right(limits, draw(piece.qid, seed, b"split"))
         return part
 
-    paths = [named(output, name) for name in parts]
+    paths = [name_output(output, name) for name in parts]
     return _distribute(DataFiles(source, progress, reading), paths, choose, "try another seed")
 
 
@@ -111,7 +111,7 @@ def shard(source: AnySource, output: str, shards: int, *, progress: Progress = N
         rows += piece.rows
         return current
 
-    paths = [named(output, i) for i in range(shards)]
+    paths = [name_output(output, i) for i in range(shards)]
     return _distribute(DataFiles(source, progress, reading), paths, choose, "take fewer shards")
 
 
@@ -139,11 +139,12 @@ def sample(
 
     with open_output(output, data.files, data.spec) as out, data.again(number is not None):
         if number is not None:
-            draws = heapq.nsmallest(number, (draw(part.qid, seed, b"sample") for part in data.whole() if part.begins))
+            qids = (part.qid for part in data.contiguous_pieces() if part.begins)
+            draws = heapq.nsmallest(number, (draw(qid, seed, b"sample") for qid in qids))
             if len(draws) < number:
                 raise DataError(f"{number:,} queries requested, but there are only {len(draws):,}")
             limit = draws[-1] + 1
-        _send(data.whole(), [out], choose)
+        _send(data.contiguous_pieces(), [out], choose)
         if out.queries == 0:
             raise DataError("no query was drawn; use a larger share or another seed")
     return out.written
@@ -245,7 +246,7 @@ def _distribute(data: DataFiles, paths: list[str], choose: Callable[[Piece], int
             )
     with ExitStack() as stack:
         outputs = [stack.enter_context(open_output(path, spec=data.spec)) for path in paths]
-        _send(data.whole(), outputs, choose)
+        _send(data.contiguous_pieces(), outputs, choose)
         empty = [out.path for out in outputs if out.queries == 0]
         if empty:
             raise DataError(f"there is no query for {', '.join(empty)}, so nothing was written; {if_empty}")

@@ -62,6 +62,7 @@ class ColumnarSource(TableSource):
             raise FileFormatError(f"the file cannot be read: {' '.join(str(error).split())}", file=file.name) from None
         if file.rows is not None and file.rows < 0:
             raise FileFormatError(f"the file is damaged: it declares {file.rows:,} rows", file=file.name)
+        # Choose the columns, and check their types.
         declared = {field.name for field in schema if pa.types.is_dictionary(field.type)}
         noted = _categorical(schema)
         if self.columns is None:

@@ -19,7 +19,7 @@ from boostrank.core.errors import DataError, FileFormatError
 from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN
 from boostrank.files import chunks as text_files
 from boostrank.files.blocks import Fault
-from boostrank.files.chunks import STAND_INS, Text, TextFile, open_text, separator_in, shown
+from boostrank.files.chunks import STAND_INS, Text, TextFile, open_text, quote_token, separator_in
 from boostrank.files.columns import Columns
 from boostrank.files.source import File, Format, OneSource
 from boostrank.files.tables import Batch, TableSource, arrow
@@ -182,7 +182,7 @@ class CsvSource(TableSource):
         invalid."""
         if not word or word in self.reading.missing_tokens or _NAN.fullmatch(word):
             return math.nan, ""
-        cell = f"value {shown(word.encode())} of column {name!r}"
+        cell = f"value {quote_token(word.encode())} of column {name!r}"
         if NUMBER.fullmatch(word):
             value = float(word)
             return (math.nan, f"{cell} exceeds the range of float64: rescale it") if math.isinf(value) else (value, "")
@@ -235,7 +235,8 @@ def _header(line: bytes, delimiter: str) -> list[str]:
     """Return the column names in the first line."""
     if _LIBSVM.match(line):
         raise DataError(
-            f"the file seems to be libsvm text (label qid:ID number:value ...): {shown(line)}; pass --format libsvm"
+            f"the file seems to be libsvm text (label qid:ID number:value ...): {quote_token(line)}; "
+            "pass --format libsvm"
         )
     try:
         text = line.decode()

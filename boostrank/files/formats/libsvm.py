@@ -24,7 +24,7 @@ from boostrank.data.feature_space import NUMBERED, FeatureSpace
 from boostrank.files import blocks as slots
 from boostrank.files import chunks as text_files
 from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, fill_dense, fill_sparse, zeroed
-from boostrank.files.chunks import CELL, STAND_INS, Text, TextFile, open_text, packing, separator_in, shown
+from boostrank.files.chunks import CELL, STAND_INS, Text, TextFile, open_text, packing, quote_token, separator_in
 from boostrank.files.names import name_in, names_in_head, same_names, words_in
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.files.source import Format, OneSource, Reading, Source
@@ -120,6 +120,7 @@ def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
     _spent += source.size
     if comments:
         text = _COMMENT.sub(b"", text)
+    # Every row must have the plain form, so that NumPy can read all numbers at once.
     lines = text.removesuffix(b"\n").split(b"\n")
     qids = [match[1] for line in lines if (match := _ROW.fullmatch(line))]
     if len(qids) < len(lines):
@@ -167,7 +168,7 @@ def _general(text: bytes, code: int) -> tuple[str, int] | None:
     if lone := re.search(rb"\r(?!\Z)", text):
         return text_files.LONE_RETURN, lone.start()
     if code not in (parse.QID, parse.COMMENT) and not text.isascii():
-        return f"{shown(text)} has characters outside ASCII; write numbers with the digits 0-9", 0
+        return f"{quote_token(text)} has characters outside ASCII; write numbers with the digits 0-9", 0
     return None
 
 
@@ -179,7 +180,7 @@ def check_no_names(head: bytes, file: str) -> None:
     pairs = [pair for pair in row[1:] if not pair.startswith(b"qid:")]
     if pairs and all(map(_NAMED.fullmatch, pairs)):
         raise FileFormatError(
-            f"{shown(pairs[0])} has a name, but libsvm text has feature numbers; to write a "
+            f"{quote_token(pairs[0])} has a name, but libsvm text has feature numbers; to write a "
             f"table, run python -c '{_TO_TABLE}' {shlex.quote(file)} "
             f"{shlex.quote(file + '.csv')}",
             file=file,
@@ -196,7 +197,7 @@ def check_no_table(head: bytes, file: str) -> None:
     if separator:
         kind = "csv" if separator == b"," else "tsv"
         raise FileFormatError(
-            f"the file seems to be {kind.upper()}: {shown(line)}; use --format {kind}", file=file, line=1
+            f"the file seems to be {kind.upper()}: {quote_token(line)}; use --format {kind}", file=file, line=1
         )
 
 
@@ -369,9 +370,10 @@ class LibsvmSource(Source):
             return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1 - added)
         token = token.split(b"#", 1)[0].removesuffix(b"\r") if code != parse.QID else token.removesuffix(b"\r")
         number, _, value = token.partition(b":")
-        parts = {"token": shown(token), "number": shown(number), "value": shown(value), "feature": feature}
+        parts = {"token": quote_token(token), "number": quote_token(number), "value": quote_token(value)}
         words = next(words for of, like, words in _RULES if of == code and re.match(like, token))
-        words = words.format(**parts, most=self.reading.max_feature)
+        words = words.format(**parts, feature=feature, most=self.reading.max_feature)
+        # Some codes have more to say, or another place in the line.
         if code == parse.LABEL and CELL.match(token):
             words = self._without_label(line.lstrip(), words)
         stand_in = None
@@ -408,7 +410,7 @@ class LibsvmSource(Source):
         if self._open[-1].is_packed:
             source = f"<({_unpacker_of(path)} -dc {source})"
         if self.weighted or _WEIGHTED.match(line):
-            words = f"{shown(line.split()[0])} is label:weight, as in XGBoost, but FILE.weight holds weights"
+            words = f"{quote_token(line.split()[0])} is label:weight, as in XGBoost, but FILE.weight holds weights"
             command = rf"sed -E 's/^([^:# ]+):[^ ]+/\1/' {source} > {new}"
             return f"{words}; run `{command}; sed -En 's/^[^:# ]+:([^ ]+).*/\\1/p' {source} > {new}.weight`"
         if not self.lacks_labels:
@@ -467,6 +469,7 @@ class LibsvmSource(Source):
         if base is None:
             base = 0 if has_zero or 0 in self.numbered_names() else 1
         top, line = totals.top.top_id, totals.top.top_line
+        # The training data, names or an option may define the features; otherwise the rows do.
         if space is not None:
             columns = self._width(space)
             if base == 0 and not has_zero and top == columns and reading.zero_based == "auto":
