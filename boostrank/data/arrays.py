@@ -1,4 +1,5 @@
-"""Conversion of arrays, sparse matrices and data frames to data set contents, and gains over several columns."""
+"""Conversion of arrays, sparse matrices and data frames to data set contents, and gains over
+several columns."""
 
 from __future__ import annotations
 
@@ -35,10 +36,12 @@ Features = Any
 def read_frame(
     table: Any, roles: Mapping[str, str | None], drop: Sequence[str], features: Collection[str] = ()
 ) -> tuple[Any, dict[str, Array]]:
-    """Return a narwhals frame's features, and the columns with the roles label, qid, weight and id (as text).
+    """Return a narwhals frame's features, and the columns with the roles label, qid, weight and id
+    (as text).
 
     Args:
-        roles: column by role. None means the usual names of labels and query ids, as in files, and no other column.
+        roles: column by role. None means the usual names of labels and query ids, as in files, and
+            no other column.
         features: columns that are features, also if they look like the index of a pandas frame.
     """
     from boostrank.data.frames import ids_of, names_of, values_of, without_index
@@ -74,7 +77,8 @@ def read_frame(
 
 
 def read_columns(table: Any, names: Sequence[str]) -> dict[str, Float64Array]:
-    """Return the requested columns that exist in a `narwhals.DataFrame`, as float64[N] with NaN for missing values."""
+    """Return the requested columns that exist in a `narwhals.DataFrame`, as float64[N] with NaN for
+    missing values."""
     from boostrank.data.frames import names_of, values_of
 
     columns = {}
@@ -91,7 +95,8 @@ _MOST_COLUMNS = 2**24  # same limit as `max_feature` of files
 
 
 class NumberedNames(tuple[str, ...]):
-    """Generated feature names. They are always distinct, so the data set does not need to check millions of names."""
+    """Generated feature names. They are always distinct, so the data set does not need to check
+    millions of names."""
 
 
 def default_feature_names(columns: int, base: int = 1) -> NumberedNames:
@@ -166,7 +171,7 @@ def without_mask(values: Any, what: str) -> Any:
     return values.data if np.ma.isMaskedArray(values) else values
 
 
-def owned(converted: Any, original: Any) -> Any:
+def copy_if_shared(converted: Any, original: Any) -> Any:
     """Return converted data that do not share memory with the input."""
     if isinstance(converted, np.ndarray):  # lists share no memory
         shared = not isinstance(original, list | tuple) and np.may_share_memory(converted, np.asarray(original))
@@ -199,7 +204,7 @@ def read_rows(
 
         table = as_frame(X)
     if table is None:
-        features = owned(as_features(X), X) if copy else as_features(X)
+        features = copy_if_shared(as_features(X), X) if copy else as_features(X)
         if features.shape[1] > _MOST_COLUMNS:  # each column gets a name, even without values
             raise DataError(
                 f"features have {features.shape[1]:,} columns, more than the limit of "
@@ -239,7 +244,8 @@ def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
 
 
 def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
-    """Return queries with weights, float64[Q] or [N]. Row weights that vary within a query become document weights."""
+    """Return queries with weights, float64[Q] or [N]. Row weights that vary within a query become
+    document weights."""
     # NaN differs from itself, so it becomes a document weight and is refused with its row number.
     if values.size == queries.n_documents and np.any(values != np.repeat(values[queries.ptr[:-1]], queries.sizes)):
         return replace(queries, document_weights=values)
@@ -278,11 +284,12 @@ def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights
     return firsts
 
 
-# Gains of several columns ---------------------------------------------------------------------------------------------
+# Gains of several columns -------------------------------------------------------------------------
 
 
 def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None = None) -> Data:
-    """Return a data set whose labels are the values of an expression, which the provenance records."""
+    """Return a data set whose labels are the values of an expression, which the provenance
+    records."""
     expression, columns = GainExpression.parse(gain), dict(others or {})
     gain_so_far = gain_of(data)
     if gain_so_far is not None:
@@ -315,7 +322,8 @@ def gain_of(data: Data) -> str | None:
 
 
 def feature_places(data: Data, expression: GainExpression, others: Collection[str] = ()) -> dict[str, int]:
-    """Return the column number of each feature in an expression. `f12` also means feature number 12 in libsvm text."""
+    """Return the column number of each feature in an expression. `f12` also means feature number 12
+    in libsvm text."""
     columns, names = {}, {name: i for i, name in enumerate(data.feature_names)}
     base = data.provenance.index_base
     for name in expression.columns:
@@ -354,7 +362,8 @@ def _refuse(data: Data, row: int, expression: GainExpression, value: float, valu
 
 
 def common_space(spaces: Mapping[str, FeatureSpace], known: Mapping[str, Categories]) -> FeatureSpace:
-    """Return the features of several files as if they were one file, numbered from 0 if any file has a feature 0.
+    """Return the features of several files as if they were one file, numbered from 0 if any file
+    has a feature 0.
 
     Categories are coded in file order, and a model's `known` categories keep their codes.
     """

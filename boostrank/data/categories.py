@@ -26,8 +26,10 @@ class Categories:
     """The categories of one column.
 
     Args:
-        values: categories with the codes 0, 1, ..., all text or all numbers; None if they are unknown.
-        ordered: whether trees split the codes like numbers, as LightGBM does for ordered categories.
+        values: categories with the codes 0, 1, ..., all text or all numbers; None if they are
+            unknown.
+        ordered: whether trees split the codes like numbers, as LightGBM does for ordered
+            categories.
     """
 
     values: tuple[Any, ...] | None = None
@@ -45,7 +47,8 @@ def to_record(categories: Mapping[str, Categories]) -> dict[str, Any]:
 
 
 def named_columns(columns: Any, names: Sequence[str]) -> list[str]:
-    """Return the column names that `categorical_feature` selects by names, by positions, or by text as in LightGBM.
+    """Return the column names that `categorical_feature` selects by names, by positions, or by text
+    as in LightGBM.
 
     LightGBM accepts text such as "0,2" and "name:a,b". "auto", None and "" mean no columns.
     """
@@ -92,7 +95,8 @@ def _no_code(values: Float32Array | Float64Array, largest: float) -> npt.NDArray
 class Coding:
     """The assignment of codes to the categories of one column while tables are read.
 
-    Categories that are not in `known` are missing. If `known` is None, codes follow the order of appearance.
+    Categories that are not in `known` are missing. If `known` is None, codes follow the order of
+    appearance.
     """
 
     def __init__(self, name: str, known: Categories | None = None, *, ordered: bool = False) -> None:
@@ -108,7 +112,8 @@ class Coding:
         return Categories(tuple(self._codes), self._ordered)
 
     def codes(self, local: Int64Array, values: Sequence[Any]) -> Float32Array:
-        """Return codes, float32[n], for positions in `values`, where -1 is missing. Unknown categories become NaN."""
+        """Return codes, float32[n], for positions in `values`, where -1 is missing. Unknown
+        categories become NaN."""
         counts = np.bincount(local[local >= 0], minlength=len(values))
         code_of_value = np.full(len(values) + 1, np.nan, np.float32)  # the last entry is for -1
         for i, value in enumerate(item.item() if isinstance(item, np.generic) else item for item in values):
@@ -137,7 +142,8 @@ class Coding:
         return code_of_value[local]
 
     def warn(self, whose: str) -> None:
-        """Warn about unknown categories: how many there are, how many values have them, and the most frequent one."""
+        """Warn about unknown categories: how many there are, how many values have them, and the
+        most frequent one."""
         if not self._unseen:
             return
         first, many = max(self._unseen, key=self._unseen.__getitem__), len(self._unseen)
@@ -167,7 +173,8 @@ def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, C
 
 
 def coding_of(name: str, old: Categories | None, new: Categories | None, whose: str) -> Coding | None:
-    """Return the coding from the categories `old` to `new`, or None if their codes are equal or unknown."""
+    """Return the coding from the categories `old` to `new`, or None if their codes are equal or
+    unknown."""
     if old is None or old.values is None or (new is not None and new.values == old.values):
         return None
     if new is None or new.values is None:
@@ -203,7 +210,8 @@ def as_float32(values: Array, name: str) -> Float32Array:
 
 
 def is_coarse(values: Array) -> bool:
-    """Return whether all values are integers or missing, and some of them are rounded in float32."""
+    """Return whether all values are integers or missing, and some of them are rounded in
+    float32."""
     if values.dtype == np.float32 or not np.nanmax(np.abs(values), initial=0.0) > EXACT:
         return False
     finite = values[np.isfinite(values)]

@@ -19,9 +19,9 @@ from boostrank.core.types import Array, Float64Array, Int64Array, as_numbers, ch
 from boostrank.data.arrays import (
     Features,
     NumberedNames,
+    copy_if_shared,
     default_feature_names,
     gain_of,
-    owned,
     queries_given,
     queries_of_sizes,
     query_values,
@@ -61,13 +61,16 @@ class RankingDataset:
     """The documents of complete queries. The rows of a query are contiguous.
 
     Args:
-        features: float32[N, d] in C order, or float32 `scipy.sparse.csr_matrix`. NaN is missing, and absent entries of
-            sparse rows are zero on every backend. Features that `stream` returns are kept on disk and read in slices.
+        features: float32[N, d] in C order, or float32 `scipy.sparse.csr_matrix`. NaN is missing,
+            and absent entries of sparse rows are zero on every backend. Features that `stream`
+            returns are kept on disk and read in slices.
         labels: float64[N], finite; larger labels are better.
-        document_names: object[N], name of each document as text, "" if it has none; None if names were not read.
+        document_names: object[N], name of each document as text, "" if it has none; None if names
+            were not read.
         input_rows: int64[N] if the rows were sorted. Row i is row input_rows[i] of the input.
         categories: mapping from a categorical feature to the categories that its codes stand for.
-        candidates: all documents of the queries if the data set contains only some of them; otherwise None.
+        candidates: all documents of the queries if the data set contains only some of them;
+            otherwise None.
     """
 
     features: Features
@@ -99,6 +102,7 @@ class RankingDataset:
                 raise DataError(f"there are {rows} rows but {len(self.document_names)} document names")
         if len(self.feature_names) != columns:
             raise DataError(f"there are {columns} features but {len(self.feature_names)} feature names")
+        # Generated names need no check, and there may be millions of them.
         if not isinstance(self.feature_names, NumberedNames):
             odd = [name for name in self.feature_names if not isinstance(name, str)]
             if odd:
@@ -144,30 +148,35 @@ class RankingDataset:
         """Make a data set from an array, a sparse matrix or a data frame.
 
         Args:
-            X: [N, d] numbers. Tables from pandas, polars, Arrow and other libraries (via narwhals or an Arrow stream)
-                may also contain categories. Values are cast to float32. Numbers out of range are refused, and integers
-                that are rounded (above 2^24) cause a warning. Null and masked entries are missing.
+            X: [N, d] numbers. Tables from pandas, polars, Arrow and other libraries (via narwhals
+                or an Arrow stream) may also contain categories. Values are cast to float32. Numbers
+                out of range are refused, and integers that are rounded (above 2^24) cause a
+                warning. Null and masked entries are missing.
             y: [N] relevance labels; larger labels are better.
-            qid: [N] query id of each row, as numbers or text. The rows of a query must be contiguous.
+            qid: [N] query id of each row, as numbers or text. The rows of a query must be
+                contiguous.
             group: sizes of the queries in row order, instead of `qid`.
-            weight: positive weights, one per query or per row. Row weights that differ within a query are document
-                weights, like `document_weight`.
-            document_weight: [N] weights of at least 0. Most objectives multiply the gain of a document by its weight,
-                and the others refuse weights (see `boostrank objectives NAME`). Metrics ignore them.
-            k: cut-off rank for each query, which replaces the objective's parameter k: one integer per query, or one
-                per row that is constant within queries. 0 means the whole list.
+            weight: positive weights, one per query or per row. Row weights that differ within a
+                query are document weights, like `document_weight`.
+            document_weight: [N] weights of at least 0. Most objectives multiply the gain of a
+                document by its weight, and the others refuse weights (see `boostrank objectives
+                NAME`). Metrics ignore them.
+            k: cut-off rank for each query, which replaces the objective's parameter k: one integer
+                per query, or one per row that is constant within queries. 0 means the whole list.
             feature_names: d names; data frames already have names.
             sort: whether to sort rows by query (stably). Predictions keep the order of the input.
-            categorical_feature: categorical columns, by name or position. "auto" detects them by type: pandas and
-                polars categories, enumerations and Arrow dictionaries. Named text columns contain categories, and named
-                numeric columns contain codes, integers from 0. Codes follow the declared order, or else the row order.
-                Ordered categories (pandas, Arrow) that are not named are split by code, like numbers.
-            copy: whether to copy features that need no cast (float32 in C order, or float32 CSR). False saves memory,
-                but later changes to the array would change the data set.
+            categorical_feature: categorical columns, by name or position. "auto" detects them by
+                type: pandas and polars categories, enumerations and Arrow dictionaries. Named text
+                columns contain categories, and named numeric columns contain codes, integers from
+                0. Codes follow the declared order, or else the row order. Ordered categories
+                (pandas, Arrow) that are not named are split by code, like numbers.
+            copy: whether to copy features that need no cast (float32 in C order, or float32 CSR).
+                False saves memory, but later changes to the array would change the data set.
 
         Raises:
             DataError: the data are invalid. The message names the row or column, and a remedy.
         """
+        # Features and labels, then queries, whose rows may have to be sorted.
         if (qid is None) == (group is None):
             raise DataError("pass either qid (one id per row) or group (one size per query)")
         check_in_step(X=X, y=y, qid=qid, weight=weight, document_weight=document_weight, k=k)
@@ -175,7 +184,7 @@ class RankingDataset:
         blank = [i for i, name in enumerate(names) if not str(name).strip()]
         if blank:
             raise DataError(f"feature {blank[0]} (from 0) has a blank name; rename it")
-        labels, n, rows = owned(as_numbers(y, "labels"), y), features.shape[0], None
+        labels, n, rows = copy_if_shared(as_numbers(y, "labels"), y), features.shape[0], None
         if qid is not None:
             ids = ids_of_rows(without_mask(qid, "query id"), n)
             if sort:
@@ -193,9 +202,10 @@ class RankingDataset:
             raise DataError(f"there are {queries.n_documents} rows in the groups but {n} rows of features")
 
         def in_order(column: npt.ArrayLike, what: str) -> Float64Array:
-            values = owned(as_numbers(without_mask(column, f"entry in {what}"), what), column)
+            values = copy_if_shared(as_numbers(without_mask(column, f"entry in {what}"), what), column)
             return values if rows is None or values.size != rows.size else values[rows]
 
+        # Values of queries and documents follow the order of the rows.
         if weight is not None:
             queries = with_weights(queries, in_order(weight, "weights"))
         if document_weight is not None:
@@ -228,15 +238,16 @@ class RankingDataset:
 
         Args:
             frame: a table, like `X` in `from_arrays`.
-            label, qid, weight: column names. None means the usual names of labels (`label`, `relevance`, `grade`,
-                `rating`) and query ids (`qid`, `query_id`, `query`), as in files. For weights, see `from_arrays`.
+            label, qid, weight: column names. None means the usual names of labels (`label`,
+                `relevance`, `grade`, `rating`) and query ids (`qid`, `query_id`, `query`), as in
+                files. For weights, see `from_arrays`.
             id: column with document names.
             drop: columns that are not features, such as document ids and dates.
             categorical_feature: see `from_arrays`. Positions count features.
-            gain: an expression over `label` and other columns (features or not) that replaces the labels; see
-                `with_gain`.
-            like: training data (or their `FeatureSpace`), whose features and category codes are read; other columns
-                are ignored with a warning.
+            gain: an expression over `label` and other columns (features or not) that replaces the
+                labels; see `with_gain`.
+            like: training data (or their `FeatureSpace`), whose features and category codes are
+                read; other columns are ignored with a warning.
 
         Raises:
             DataError: see `from_arrays`; also if a column is missing.
@@ -295,7 +306,8 @@ class RankingDataset:
 
     @property
     def categorical(self) -> tuple[int, ...]:
-        """Columns that trees split by sets of categories: the unordered categorical features, ascending."""
+        """Columns that trees split by sets of categories: the unordered categorical features,
+        ascending."""
         unordered = {name for name, categories in self.categories.items() if not categories.ordered}
         return tuple(i for i, name in enumerate(self.feature_names) if name in unordered)
 
@@ -314,14 +326,16 @@ class RankingDataset:
     def with_features(
         self, names: Sequence[str], *, whose: str, categories: Mapping[str, Categories] | None = None
     ) -> RankingDataset:
-        """Return the same rows with the features in the order of `names` and coded according to `categories`.
+        """Return the same rows with the features in the order of `names` and coded according to
+        `categories`.
 
         Generated names (`f1`, `f2`, ...) are matched by position.
 
         Args:
             names: feature names of the target, which is a model or a training set.
             whose: description of the target, used in messages.
-            categories: categories of the target by feature. Unknown categories become missing, with a warning.
+            categories: categories of the target by feature. Unknown categories become missing, with
+                a warning.
 
         Raises:
             DataError: the features or their number differ, or a numeric column contains categories.
@@ -333,13 +347,15 @@ class RankingDataset:
         return dataset._coded({column: categories[name] for column, name in pairs if name in categories}, whose)
 
     def only(self, names: Sequence[str]) -> RankingDataset:
-        """Return the same rows with only these features, or the data set itself if a name does not exist."""
+        """Return the same rows with only these features, or the data set itself if a name does not
+        exist."""
         if len(names) >= self.n_features or not set(names) <= set(self.feature_names):
             return self
         return self._columns(names, {name: categories for name, categories in self.categories.items() if name in names})
 
     def like(self, train_set: RankingDataset) -> RankingDataset:
-        """Return the same rows with the features of a training set, in the same order and with the same codes.
+        """Return the same rows with the features of a training set, in the same order and with the
+        same codes.
 
         Raises:
             DataError: as `with_features`.
@@ -396,12 +412,13 @@ class RankingDataset:
         return replace(self, features=features, categories=categories)
 
     def with_gain(self, gain: str) -> RankingDataset:
-        """Return the same rows with the values of an expression as labels, like the training option `gain`.
+        """Return the same rows with the values of an expression as labels, like the training option
+        `gain`.
 
         Args:
-            gain: expression over `label` and features, such as "0.7*label + 0.3*log1p(margin)"; see `core.conventions`.
-                The new labels are used with the gain "linear". Columns that are not features are only available to the
-                argument `gain` of `read` and `from_frame`.
+            gain: expression over `label` and features, such as "0.7*label + 0.3*log1p(margin)"; see
+                `core.conventions`. The new labels are used with the gain "linear". Columns that are
+                not features are only available to the argument `gain` of `read` and `from_frame`.
 
         Raises:
             ParameterError: the expression is invalid.
@@ -424,7 +441,8 @@ class RankingDataset:
         """Return the queries of both data sets, renumbered if ids occur in both.
 
         Raises:
-            DataError: the features differ, only one data set has cut-offs by query, or rows are on disk.
+            DataError: the features differ, only one data set has cut-offs by query, or rows are on
+                disk.
         """
         first, second = self.queries, other.queries
         if self.feature_names != other.feature_names:
@@ -466,14 +484,16 @@ class RankingDataset:
         return self if chosen.size == len(self.queries) else self.take(chosen)
 
     def shuffled(self, rng: np.random.Generator) -> RankingDataset:
-        """Return the queries, and the rows within each query, in random order. Queries are renumbered."""
+        """Return the queries, and the rows within each query, in random order. Queries are
+        renumbered."""
         index, rows = self.queries.take(rng.permutation(len(self.queries)))
         order = np.lexsort((rng.random(rows.size), index.of_rows()))
         weights = None if index.document_weights is None else index.document_weights[order]
         return self._numbered(replace(index, document_weights=weights, places=None), rows[order])
 
     def redrawn(self, rng: np.random.Generator) -> RankingDataset:
-        """Return a bootstrap sample of the queries. Repeated queries are separate, and all are renumbered."""
+        """Return a bootstrap sample of the queries. Repeated queries are separate, and all are
+        renumbered."""
         count = len(self.queries)
         return self._numbered(*self.queries.take(np.sort(rng.integers(0, count, count))))
 
@@ -481,7 +501,8 @@ class RankingDataset:
         return self.of_rows(replace(index, qid=np.arange(len(index))), rows)
 
     def of_rows(self, index: QueryIndex, rows: Int64Array, features: Any = None) -> RankingDataset:
-        """Return a selection of rows with the queries `index`, and with `features` if these were already taken."""
+        """Return a selection of rows with the queries `index`, and with `features` if these were
+        already taken."""
         candidates = self.candidates
         return replace(
             self,
@@ -498,7 +519,8 @@ class RankingDataset:
         return values if self.input_rows is None else values[self.input_rows]
 
     def in_input_order(self, values: Array) -> Array:
-        """Reorder values (such as predictions) from the order of this data set's rows to input order."""
+        """Reorder values (such as predictions) from the order of this data set's rows to input
+        order."""
         if self.input_rows is None:
             return values
         out = np.empty_like(values)
@@ -506,19 +528,22 @@ class RankingDataset:
         return out
 
     def constant_features(self) -> tuple[str, ...]:
-        """Return the names of the features that have the same value in every row, or only missing values."""
+        """Return the names of the features that have the same value in every row, or only missing
+        values."""
         columns = constant_columns(self.features) if self.n_documents else ()
         return tuple(self.feature_names[i] for i in columns)
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the features, labels and query boundaries, which depends only on values and their order."""
+        """A hash of the features, labels and query boundaries, which depends only on values and
+        their order."""
         rows, labels, ptr = self.features, self.labels, self.queries.ptr
         return rows.fingerprint(labels, ptr) if isinstance(rows, Rows) else fingerprint(rows, labels, ptr)
 
 
 def _both(first: Any, second: Any, sizes: tuple[int, int], fill: float | str) -> Array | None:
-    """Concatenate two arrays, and fill a missing one with `fill`. Return None if both are missing."""
+    """Concatenate two arrays, and fill a missing one with `fill`. Return None if both are
+    missing."""
     if first is None and second is None:
         return None
     kind = (second if first is None else first).dtype
@@ -541,7 +566,8 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
         names: feature names for a `lgb.Dataset` that has none.
 
     Raises:
-        ParameterError: the object is of another type, or a `lgb.Dataset` that lacks the required data.
+        ParameterError: the object is of another type, or a `lgb.Dataset` that lacks the required
+            data.
     """
     if isinstance(data, RankingDataset):
         return data
@@ -571,7 +597,8 @@ def as_dataset(data: Any, what: str = "data", names: Sequence[str] | None = None
 
 
 def takes_dataset(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function so that it checks its argument `data` and also accepts a `lgb.Dataset`."""
+    """Decorate a function so that it checks its argument `data` and also accepts a
+    `lgb.Dataset`."""
     signature = inspect.signature(function)
 
     @wraps(function)

@@ -16,11 +16,12 @@ class FeatureSpace:
     """The features of a training set, which later files are read with.
 
     Args:
-        index_base: number of the first feature in the training file, 0 or 1; None for arrays, whose features are
-            numbered from 1 unless `zero_based` is given.
+        index_base: number of the first feature in the training file, 0 or 1; None for arrays, whose
+            features are numbered from 1 unless `zero_based` is given.
         n_features: number of features.
         feature_names: names of the features; empty if they are `f1`, `f2`, ...
-        columns: `label`, `qid`, `weight`, `id` and `drop` of a training table, which are the defaults for later tables.
+        columns: `label`, `qid`, `weight`, `id` and `drop` of a training table, which are the
+            defaults for later tables.
         categories: `boostrank.data.categories.Categories` of each categorical feature.
         ignored: names of other features that files may contain.
     """
@@ -47,7 +48,8 @@ def misfit(missing: Sequence[str], more: Sequence[str], mend: str = "") -> str:
 
 
 def unnamed(missing: Sequence[str]) -> str:
-    """Return a hint if the missing names are those that LightGBM gives to array columns, or "" otherwise."""
+    """Return a hint if the missing names are those that LightGBM gives to array columns, or ""
+    otherwise."""
     numbered = all(re.fullmatch(r"Column_\d+", name) for name in missing)
     return " (it was trained on an array: train it on named columns, or score an array)" if numbered else ""
 

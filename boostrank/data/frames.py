@@ -1,6 +1,8 @@
-"""Conversion of data frames (pandas, polars, Arrow, narwhals, or any with an Arrow stream) to float32.
+"""Conversion of data frames (pandas, polars, Arrow, narwhals, or any with an Arrow stream) to
+float32.
 
-narwhals has no dependencies, and LightGBM requires it. Unlike the Arrow C interface, it reads pandas without pyarrow.
+narwhals has no dependencies, and LightGBM requires it. Unlike the Arrow C interface, it reads
+pandas without pyarrow.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _OF_SEVERAL = (nw.Struct, nw.List, nw.Array)
 
 
 def as_frame(X: Any, *, whole: bool = False) -> Any:
-    """Return a table, collected if it is lazy, as a `narwhals.DataFrame`, or None for other objects.
+    """Return a table, collected if it is lazy, as a `narwhals.DataFrame`, or None for other
+    objects.
 
     Args:
         whole: whether no labels, query ids or scores outside the table must match its rows.
@@ -192,7 +195,8 @@ def _with_columns(frame: Any, names: tuple[str, ...], whose: str) -> Any:
 def _coding_of(
     frame: Any, name: str, named: Collection[str], known: Mapping[str, Categories] | None
 ) -> Coding | Categories | None:
-    """Return a `Coding` for a column with categories, `Categories` for one with codes, or None for one with numbers."""
+    """Return a `Coding` for a column with categories, `Categories` for one with codes, or None for
+    one with numbers."""
     if known is not None:
         categories = known.get(name)
         return categories if categories is None or categories.values is None else Coding(name, categories)
@@ -256,7 +260,8 @@ def _not_a_number(name: str, what: str, coding: Categories | None, whose: str | 
 
 
 def read_codes(column: Any) -> tuple[Int64Array, list[Any]]:
-    """Return positions in a category list, int64[n], -1 if missing, and this list, as declared or by appearance.
+    """Return positions in a category list, int64[n], -1 if missing, and this list, as declared or
+    by appearance.
 
     Args:
         column: a column of a frame, or an Arrow array of a file.
@@ -276,7 +281,8 @@ def read_codes(column: Any) -> tuple[Int64Array, list[Any]]:
 
 
 def _encode(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
-    """Return positions in a list of the values, int64[n], and this list, for tables of any library."""
+    """Return positions in a list of the values, int64[n], and this list, for tables of any
+    library."""
     values = _with_none(series, series.to_numpy().astype(object)).tolist()
     declared: list[Any] = []
     if isinstance(kind, nw.Enum) or (isinstance(kind, nw.Categorical) and not series.implementation.is_polars()):
@@ -299,7 +305,8 @@ def _column(frame: Any, name: str) -> Any:
 
 
 def values_of(frame: Any, name: str) -> Array:
-    """Return a column with labels, weights or query ids. Missing numbers are NaN, and other missing values are None."""
+    """Return a column with labels, weights or query ids. Missing numbers are NaN, and other missing
+    values are None."""
     series = _column(frame, name)
     kind = series.dtype
     _check_one_value(series, kind)

@@ -10,7 +10,8 @@ from typing import Any
 from boostrank.core.errors import DataError, warn_user
 from boostrank.records import from_json
 
-# Default column names by role, in order of preference. If there is a label, a rating column is a feature.
+# Default column names by role, in order of preference. If there is a label, a rating column is a
+# feature.
 DEFAULTS = {
     "label": (("label", "relevance"), ("grade",), ("rating",)),
     "qid": (("qid", "query_id"), ("query",)),
@@ -19,8 +20,8 @@ DEFAULTS = {
 }
 INDEX_OF_CSV = "Unnamed: 0"  # pandas' name for a nameless first column of a CSV file, an index
 _INDEX = re.compile(rf"__index_level_\d+__|{INDEX_OF_CSV}(\.\d+)?")
-# Index columns, including those that pandas' `reset_index` and polars' `from_pandas` insert first; elsewhere they are
-# features.
+# Index columns, including those that pandas' `reset_index` and polars' `from_pandas` insert first;
+# elsewhere they are features.
 _RESET_INDEX = re.compile(rf"{_INDEX.pattern}|index|level_\d+|None")
 
 
@@ -30,7 +31,8 @@ def usual_column(
     taken: Collection[str] = (),
     defaults: Mapping[str, tuple[tuple[str, ...], ...]] = DEFAULTS,
 ) -> str | None:
-    """Return the column with a usual name for a role, or None. Several labels or ids raise `DataError`."""
+    """Return the column with a usual name for a role, or None. Several labels or ids raise
+    `DataError`."""
     free = [name for name in names if name not in taken]
     columns = next(filter(None, ([name for name in free if is_among(name, tier)] for tier in defaults[role])), [])
     if len(columns) > 1 and role != "id":
@@ -49,7 +51,8 @@ def say_query_columns(features: Sequence[str]) -> None:
 
 
 def is_among(name: str, usual: Iterable[str]) -> bool:
-    """Return whether a column has one of the usual names in any spelling: `Query ID` and `queryId` are `query_id`."""
+    """Return whether a column has one of the usual names in any spelling: `Query ID` and `queryId`
+    are `query_id`."""
     return plain_name(name) in map(plain_name, usual)
 
 
@@ -59,7 +62,8 @@ def plain_name(name: str) -> str:
 
 
 def index_columns(names: Sequence[str], metadata: Mapping[bytes, bytes] | None = None) -> list[str]:
-    """Return the columns with the index of a pandas frame, by name or by an Arrow schema's metadata."""
+    """Return the columns with the index of a pandas frame, by name or by an Arrow schema's
+    metadata."""
     noted = map(str, pandas_metadata(metadata).get("index_columns", ()))
     first = {*takewhile(_RESET_INDEX.fullmatch, names), *noted}
     return [name for name in names if name in first or _INDEX.fullmatch(name)]

@@ -1,4 +1,5 @@
-"""Feature rows: arrays in memory (float32[N, d] in C order, or float32 CSR), rows in parts, and lazy views (`Rows`)."""
+"""Feature rows: arrays in memory (float32[N, d] in C order, or float32 CSR), rows in parts, and
+lazy views (`Rows`)."""
 
 from __future__ import annotations
 
@@ -22,14 +23,16 @@ _DOCUMENTS_A_BLOCK = 4096  # rows per thread at a time
 
 
 class Rows(ABC):
-    """Features that are not in memory: `rows[a:b]` and `rows[numbers]` are read or computed on access.
+    """Features that are not in memory: `rows[a:b]` and `rows[numbers]` are read or computed on
+    access.
 
     Attributes:
         is_sparse: whether slices are CSR matrices.
         external: whether engines that support it also keep their bins on disk.
         origin: `files.store.Origin` of the rows, used to cache derived data; None if unknown.
         known: fingerprint and constant columns, after they were computed.
-        watch: function that is called with the number of finished rows and of all rows while bins are built.
+        watch: function that is called with the number of finished rows and of all rows while bins
+            are built.
     """
 
     ndim = 2
@@ -66,7 +69,8 @@ class Rows(ABC):
 
 
 class InParts(Rows):
-    """Rows in consecutive parts, such as blocks of a file or data sets, each of which is read in slices."""
+    """Rows in consecutive parts, such as blocks of a file or data sets, each of which is read in
+    slices."""
 
     on_disk = True
 
@@ -84,7 +88,7 @@ class InParts(Rows):
             first, stop, step = rows.indices(self.shape[0])
             if step != 1:
                 raise TypeError("rows on disk are indexed by start:stop or by row numbers")
-            return self._joined([self.part(*span) for span in spans(self.starts, slice(first, stop))])
+            return self._join([self.part(*span) for span in spans(self.starts, slice(first, stop))])
         numbers = np.asarray(rows, dtype=np.int64)
         if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.shape[0]:
             raise IndexError(f"there are {self.shape[0]} rows")
@@ -94,10 +98,10 @@ class InParts(Rows):
         for i in np.unique(part).tolist():
             local = numbers[order][part == i] - self.starts[i]
             picked.append(self.part(i, int(local[0]), int(local[-1]) + 1)[local - local[0]])
-        joined = self._joined(picked)
+        joined = self._join(picked)
         return joined if np.array_equal(order, np.arange(order.size)) else joined[np.argsort(order)]
 
-    def _joined(self, parts: Sequence[Any]) -> Any:
+    def _join(self, parts: Sequence[Any]) -> Any:
         if parts:
             return joined_rows(parts)
         shape = 0, self.shape[1]
@@ -105,7 +109,8 @@ class InParts(Rows):
 
 
 class View(Rows):
-    """A lazy selection of rows, ascending if on disk. Data derived from a view are not cached for other runs."""
+    """A lazy selection of rows, ascending if on disk. Data derived from a view are not cached for
+    other runs."""
 
     def __init__(self, of: Any, rows: Int64Array, whole: Whole | None = None) -> None:
         super().__init__()
@@ -170,7 +175,8 @@ class Stacked(InParts):
 
 
 class Whole:
-    """A data set in memory that is shared by training runs on parts of it, without copies and with bins computed once.
+    """A data set in memory that is shared by training runs on parts of it, without copies and with
+    bins computed once.
 
     Attributes:
         bins: an engine's binned data, created with the parameters of the first training run.
@@ -194,7 +200,8 @@ class Whole:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """All documents of a data set that contains only some documents per query. Its row i is row rows[i] of `data`.
+    """All documents of a data set that contains only some documents per query. Its row i is row
+    rows[i] of `data`.
 
     Within-query columns are computed over all candidates, both in training and in serving.
     """
@@ -246,7 +253,8 @@ def _dense(part: Any) -> Float32Array:
 
 @dataclass(frozen=True, eq=False)
 class DenseRows:
-    """Selected columns of a data set as dense rows, in the model's order. Absent entries are zero or missing."""
+    """Selected columns of a data set as dense rows, in the model's order. Absent entries are zero
+    or missing."""
 
     data: Data
     columns: Int64Array
@@ -282,7 +290,8 @@ class DenseRows:
 
 
 def spans(starts: Int64Array, rows: slice) -> list[tuple[int, int, int]]:
-    """Return (part, first row, last row + 1) for each part of a slice, where part i begins at row starts[i]."""
+    """Return (part, first row, last row + 1) for each part of a slice, where part i begins at row
+    starts[i]."""
     first, last = (int(np.searchsorted(starts, at, side="right")) - 1 for at in (rows.start, rows.stop - 1))
     clipped = [(i, *np.clip([rows.start, rows.stop], *starts[i : i + 2]) - starts[i]) for i in range(first, last + 1)]
     return [(i, int(a), int(b)) for i, a, b in clipped if a < b]
@@ -365,7 +374,8 @@ def missing_in(features: Any) -> Int64Array:
 
 
 def missing_columns(features: Any) -> Int64Array:
-    """Return the columns with missing values, ascending. Rows on disk know them once they were read."""
+    """Return the columns with missing values, ascending. Rows on disk know them once they were
+    read."""
     cached = features.known if isinstance(features, Rows) else {}
     if "missing" not in cached:
         cached["missing"] = np.flatnonzero(sum(missing_in(piece) for _, piece in _pieces_of(features))).tolist()
@@ -373,7 +383,8 @@ def missing_columns(features: Any) -> Int64Array:
 
 
 def _extreme(piece: Any, of: np.ufunc) -> Float32Array:
-    """Return the minimum (np.fmin) or maximum (np.fmax) of each column, or NaN if all its values are missing."""
+    """Return the minimum (np.fmin) or maximum (np.fmax) of each column, or NaN if all its values
+    are missing."""
     if not sparse.issparse(piece):
         return of.reduce(piece, axis=0) if piece.shape[0] else np.full(piece.shape[1], np.nan, np.float32)
     out = np.full(piece.shape[1], np.nan, np.float32)

@@ -1,8 +1,9 @@
 """Synthetic web-search data with known relevance, for the demo, tests and benchmarks.
 
-A *query* has a length (log-normal: most lists are short, a few have hundreds of documents), a number of terms, a
-rarity, an intent and a richness. A *document* has latent properties: the match of its body, title and link texts, its
-authority, quality, age, and whether it is spam. The relevance of a document is the sum of
+A *query* has a length (log-normal: most lists are short, a few have hundreds of documents), a
+number of terms, a rarity, an intent and a richness. A *document* has latent properties: the match
+of its body, title and link texts, its authority, quality, age, and whether it is spam. The
+relevance of a document is the sum of
 
 * for informational queries: the match of body and title, both saturating;
 * for navigational queries: link-text match *times* authority, and a preference for pages near the root of their site
@@ -11,14 +12,16 @@ authority, quality, age, and whether it is spam. The relevance of a document is 
 * quality, and a constant penalty for spam beyond a threshold;
 * the query's richness, the same for all its documents: some queries have many good answers, some have none.
 
-A judge sees the relevance with noise and assigns grades 0 to 4 in the shares of MSLR-WEB30K. *Features* are noisy,
-often coarse views of one latent property: BM25 scores, counts, coverages, link counts, clicks. Redundant features are
-functions of others, useless features are noise, and query features are constant within a query. Some values are
-missing: at random (`page_quality`, `age_days`), or because nobody clicked (`dwell_seconds`).
+A judge sees the relevance with noise and assigns grades 0 to 4 in the shares of MSLR-WEB30K.
+*Features* are noisy, often coarse views of one latent property: BM25 scores, counts, coverages,
+link counts, clicks. Redundant features are functions of others, useless features are noise, and
+query features are constant within a query. Some values are missing: at random (`page_quality`,
+`age_days`), or because nobody clicked (`dwell_seconds`).
 
-On the demo's 3,600 queries, a linear model reaches an NDCG@10 of .77 and trees reach .83, compared with .44 for a
-random order and .92 for the true relevance. No constant was changed after rankers were first compared on these data.
-Each feature has its own random stream, named after it, so that a new feature does not change the others.
+On the demo's 3,600 queries, a linear model reaches an NDCG@10 of .77 and trees reach .83, compared
+with .44 for a random order and .92 for the true relevance. No constant was changed after rankers
+were first compared on these data. Each feature has its own random stream, named after it, so that a
+new feature does not change the others.
 """
 
 from __future__ import annotations
@@ -51,9 +54,11 @@ class SyntheticData:
 
     Args:
         dataset: features, labels (grades 0 to 4) and queries.
-        roles: "informative", "redundant", "useless" or "query" per feature, in column order. Informative features
-            measure a component of the relevance, possibly only through interactions.
-        relevance: float64[N], relevance without judging noise. No model can rank better than it on average.
+        roles: "informative", "redundant", "useless" or "query" per feature, in column order.
+            Informative features measure a component of the relevance, possibly only through
+            interactions.
+        relevance: float64[N], relevance without judging noise. No model can rank better than it on
+            average.
     """
 
     dataset: RankingDataset
@@ -61,7 +66,8 @@ class SyntheticData:
     relevance: Float64Array
 
     def split(self) -> SyntheticSplit:
-        """Split the data into training (60%), validation and test queries, in order. Queries are independent draws."""
+        """Split the data into training (60%), validation and test queries, in order. Queries are
+        independent draws."""
         total = len(self.dataset.queries)
         fifth, parts = round(0.2 * total), []
         for queries in np.split(np.arange(total), [total - 2 * fifth, total - fifth]):
@@ -124,7 +130,8 @@ def make_ranking_data(
 
 
 class _World:
-    """The latent properties, float64[N] each (query properties are repeated per document), and the relevance."""
+    """The latent properties, float64[N] each (query properties are repeated per document), and the
+    relevance."""
 
     def __init__(self, sizes: Int64Array, stream: Stream) -> None:
         q, n = sizes.size, int(sizes.sum())

@@ -1,6 +1,8 @@
-"""Linter for ranking data that reports errors that `train` refuses, problems that cost quality, and notes.
+"""Linter for ranking data that reports errors that `train` refuses, problems that cost quality, and
+notes.
 
-The linter continues after errors. It reads the text once, as a stream, with the reader that training uses.
+The linter continues after errors. It reads the text once, as a stream, with the reader that
+training uses.
 """
 
 from boostrank.diagnosis.checks import examine

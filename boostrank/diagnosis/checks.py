@@ -23,8 +23,8 @@ MOST_LEFT_OUT = 0.2  # share of the rows: leaving out more is not a remedy
 USUAL_TOP = 5.0  # the largest grade of the public collections is 4
 MANY_GRADES = 32
 MANY_ALIKE = 0.05  # share of the documents
-# A useless feature sorts n documents by label with a probability of at most 1/n. It counts as a copy if the
-# probability over all queries is below e^-EVIDENCE.
+# A useless feature sorts n documents by label with a probability of at most 1/n. It counts as a
+# copy if the probability over all queries is below e^-EVIDENCE.
 EVIDENCE = 30.0
 SHARE = 0.02  # share of queries that a copy of the label may order wrongly
 LISTED_ROWS = 5  # refused rows listed individually
@@ -34,7 +34,7 @@ _LISTED = 12
 _ENOUGH_ROWS = 200  # rows among which a feature present in 10% of rows almost surely occurs
 _OFTEN = 0.1
 
-# Text -----------------------------------------------------------------------------------------------------------------
+# Text ---------------------------------------------------------------------------------------------
 
 
 def broken_files(p: Profile) -> Iterator[Finding]:
@@ -89,7 +89,7 @@ def truncated_text(p: Profile) -> Iterator[Finding]:
         yield find("no-final-newline", (name, 0, 0), 1, "the last line has no newline")
 
 
-# Queries --------------------------------------------------------------------------------------------------------------
+# Queries ------------------------------------------------------------------------------------------
 
 
 def split_queries(p: Profile) -> Iterator[Finding]:
@@ -145,7 +145,7 @@ def _find_queries(p: Profile, check: str, queries: Int64Array, message: str, **c
         yield find(check, p.where(p.line[queries[0]]), queries.size, message, **changes)
 
 
-# Labels ---------------------------------------------------------------------------------------------------------------
+# Labels -------------------------------------------------------------------------------------------
 
 
 def labels_without_gain(p: Profile) -> Iterator[Finding]:
@@ -169,7 +169,8 @@ def labels_without_gain(p: Profile) -> Iterator[Finding]:
 
 
 def odd_labels(p: Profile) -> Iterator[Finding]:
-    """Find labels whose exponential gain dominates all others, and data without an irrelevant document."""
+    """Find labels whose exponential gain dominates all others, and data without an irrelevant
+    document."""
     grades, broken = np.unique(p.labels), np.flatnonzero(p.labels != np.floor(p.labels))
     low, top = float(grades[0]), float(grades[-1])
     if p.gain == "exponential" and broken.size:
@@ -185,7 +186,7 @@ def odd_labels(p: Profile) -> Iterator[Finding]:
         yield find("no-label-zero", p.where(), p.n_rows, message, fix=fix)
 
 
-# Documents ------------------------------------------------------------------------------------------------------------
+# Documents ----------------------------------------------------------------------------------------
 
 
 def duplicates(p: Profile) -> Iterator[Finding]:
@@ -208,11 +209,12 @@ def duplicates(p: Profile) -> Iterator[Finding]:
             yield find(check, p.where(first), rows.size, message, severity=NOTE if is_note else WARNING)
 
 
-# Features -------------------------------------------------------------------------------------------------------------
+# Features -----------------------------------------------------------------------------------------
 
 
 def label_copies(p: Profile) -> Iterator[Finding]:
-    """Find features that sort the documents of nearly every query in the first rows exactly by label."""
+    """Find features that sort the documents of nearly every query in the first rows exactly by
+    label."""
     labels, query, width = p.labels[p.rows_of_cells], p.query[p.rows_of_cells], p.stored.size
     order = np.lexsort((labels, query))
     _, starts, sizes = np.unique(query[order], return_index=True, return_counts=True)
@@ -288,7 +290,7 @@ def _list_features(p: Profile, numbers: Int64Array) -> str:
     return f"features {', '.join(names)} and {last} are"
 
 
-# Between sets ---------------------------------------------------------------------------------------------------------
+# Between sets -------------------------------------------------------------------------------------
 
 
 def leaked_queries(first: Profile, second: Profile) -> Iterator[Finding]:
@@ -318,7 +320,8 @@ def leaked_queries(first: Profile, second: Profile) -> Iterator[Finding]:
 
 
 def _match_documents(first: Profile, second: Profile) -> tuple[Int64Array, Int64Array]:
-    """Return the queries of the second set that share most documents with a query of the first set, and that query."""
+    """Return the queries of the second set that share most documents with a query of the first set,
+    and that query."""
     origin = np.full(second.n_queries, -1, np.int64)
     order = np.lexsort((first.query, first.hashes))
     hashes, query = first.hashes[order], first.query[order]
@@ -366,7 +369,8 @@ def numbering_of_files(p: Profile) -> Iterator[Finding]:
 
 
 def lost_features(first: Profile, second: Profile) -> Iterator[Finding]:
-    """Find features that are common and vary in the first set, but do not vary in the second set."""
+    """Find features that are common and vary in the first set, but do not vary in the second
+    set."""
     if min(first.n_rows, second.n_rows) < _ENOUGH_ROWS or first.base != second.base:
         return
     varying = first.examined[first.varying]
@@ -378,7 +382,7 @@ def lost_features(first: Profile, second: Profile) -> Iterator[Finding]:
         yield find("lost-features", second.where(), lost.size, message)
 
 
-# The table of checks --------------------------------------------------------------------------------------------------
+# The table of checks ------------------------------------------------------------------------------
 
 Check = Callable[[Profile], Iterator[Finding]]
 _OF_TEXT: tuple[Check, ...] = (broken_files, refused_rows, refused_words, truncated_text)
@@ -401,7 +405,8 @@ _HIDES: dict[str, tuple[Check, ...]] = {
 
 
 def examine(sets: Sequence[Profile]) -> Findings:
-    """Run all checks on the data sets, of which the first is the training data, and sort the findings by severity."""
+    """Run all checks on the data sets, of which the first is the training data, and sort the
+    findings by severity."""
     findings = [finding for profile in sets for finding in _examine_set(profile)]
     for first, second in itertools.combinations(sets, 2):
         if first.role != second.role:

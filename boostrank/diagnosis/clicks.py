@@ -1,4 +1,5 @@
-"""Checks on click logs: problems that training refuses, problems that mislead training, and useful facts."""
+"""Checks on click logs: problems that training refuses, problems that mislead training, and useful
+facts."""
 
 from __future__ import annotations
 
@@ -55,10 +56,12 @@ def with_clicks(
 def look_at_clicks(
     path: str | PathLike[str], queries: QueryIndex, counted: bool = True, columns: ClickColumns | None = None
 ) -> Findings:
-    """Check a click log or the click columns of a table, and return the findings, with the most severe first.
+    """Check a click log or the click columns of a table, and return the findings, with the most
+    severe first.
 
     Args:
-        counted: whether `queries` are all queries in the data, in which case a row for another document is an error.
+        counted: whether `queries` are all queries in the data, in which case a row for another
+            document is an error.
     """
     file, count = fspath(path), queries.n_documents
     try:
@@ -99,7 +102,8 @@ class _Clicks:
 
     @cached_property
     def by_position(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """The query, position and number of impressions for each query and position that has impressions, ascending."""
+        """The query, position and number of impressions for each query and position that has
+        impressions, ascending."""
         width = self.log.depth + 1
         pairs, number = np.unique(self.query[self.log.rows] * width + self.log.positions, return_inverse=True)
         return pairs // width, pairs % width, np.bincount(number, self.log.impressions).astype(np.int64)
@@ -193,11 +197,13 @@ def never_shown(clicks: _Clicks) -> Iterator[Finding]:
 
 
 def short_lists(clicks: _Clicks) -> Iterator[Finding]:
-    """Find lists with fewer impressions at a position than further down, which means that impressions are missing."""
+    """Find lists with fewer impressions at a position than further down, which means that
+    impressions are missing."""
     query, position, impressions = clicks.by_position
     if not query.size:
         return
-    # Reverse running maximum of impressions within each query. Numbers are replaced by their ranks to avoid overflow.
+    # Reverse running maximum of impressions within each query. Numbers are replaced by their ranks
+    # to avoid overflow.
     levels, level = np.unique(impressions, return_inverse=True)
     backwards = (query.max() - query)[::-1] * levels.size + level[::-1]
     most = levels[np.maximum.accumulate(backwards)[::-1] % levels.size]

@@ -43,15 +43,20 @@ class Profile(Totals):
 
     Attributes:
         files, options: arguments with which `read_files` reads the same data.
-        broken: errors about files that cannot be read to the end or that contradict their side files.
+        broken: errors about files that cannot be read to the end or that contradict their side
+            files.
         causes: error for the first refused row, by cause.
         stand_ins: words that seem to mark missing values, with the first line and column of each.
-        labels, lines, hashes: label, line and feature hash of each row. The hash is 0 if no feature is nonzero.
-        starts, line, ids: first row, first line and id of each query. Text ids are replaced by a hash.
-        stored, missing, equal: number of nonzero, missing, and label-equal nonzero values of each feature.
+        labels, lines, hashes: label, line and feature hash of each row. The hash is 0 if no feature
+            is nonzero.
+        starts, line, ids: first row, first line and id of each query. Text ids are replaced by a
+            hash.
+        stored, missing, equal: number of nonzero, missing, and label-equal nonzero values of each
+            feature.
         smallest, largest: smallest and largest nonzero value of each feature.
         fractional: whether each feature has a value that is not a whole number.
-        cells, rows_of_cells: CSR matrix of the first rows in the files, and their positions among all rows.
+        cells, rows_of_cells: CSR matrix of the first rows in the files, and their positions among
+            all rows.
     """
 
     def __init__(
@@ -76,7 +81,8 @@ class Profile(Totals):
         self.feature_names: dict[int, str] = {}
 
     def read(self, threads: int, progress: Progress) -> None:
-        """Read the files once, and record errors. An error ends the pass if reading cannot continue."""
+        """Read the files once, and record errors. An error ends the pass if reading cannot
+        continue."""
         kept: list[tuple[Any, ...]] = [(self.labels, self.lines, self.hashes, self.starts, self.line, self.ids)]
         try:
             opened = self._opened(self.files, self.reading)
@@ -158,7 +164,8 @@ class Profile(Totals):
         self.fractional[ids[values != np.floor(values)]] = True
 
     def _take_sizes(self) -> None:
-        """Take the queries from the side files with group sizes. Rows beyond the sizes form one query."""
+        """Take the queries from the side files with group sizes. Rows beyond the sizes form one
+        query."""
         spans = [(rows, np.cumsum([0, *some_sizes(part.sizes_file)])) for part, rows, _ in self.spans()]
         begins = [rows.start + ends[ends < len(rows)] for rows, ends in spans]
         self.starts = np.unique(np.concatenate(begins)).astype(np.int64) if begins else self.starts
@@ -168,7 +175,8 @@ class Profile(Totals):
         self.n_queries = self.starts.size
 
     def _regroup(self) -> bool:
-        """Bring the rows of each query together, as the reader does, and return whether any rows were apart."""
+        """Bring the rows of each query together, as the reader does, and return whether any rows
+        were apart."""
         _, first, inverse = np.unique(self.ids, return_index=True, return_inverse=True)
         begins, sizes = first[inverse], self.sizes  # first run of the query of each run
         if np.array_equal(begins, np.arange(begins.size)):
@@ -184,7 +192,8 @@ class Profile(Totals):
         return True
 
     def _check_sidecars(self) -> None:
-        """Record group sizes and weights that contradict the files, where this shows in a single file."""
+        """Record group sizes and weights that contradict the files, where this shows in a single
+        file."""
         for part, _, queries in self.spans():
             sizes, weights = self.sizes[queries], part.weights_file
             try:
@@ -195,14 +204,15 @@ class Profile(Totals):
             except FileFormatError as error:
                 self.broken.append(error)
 
-    # Results for the checks -------------------------------------------------------------------------------------------
+    # Results for the checks -----------------------------------------------------------------------
 
     sizes = property(lambda self: np.diff(self.starts, append=self.labels.size))
     query = property(lambda self: np.repeat(np.arange(self.starts.size), self.sizes))
 
     @property
     def space(self) -> FeatureSpace | None:
-        """Columns that later data sets must have; None for libsvm text, and if no file could be opened."""
+        """Columns that later data sets must have; None for libsvm text, and if no file could be
+        opened."""
         return self.source.schema(self) if self.source is not None and self.source.has_columns else None
 
     @cached_property
@@ -222,7 +232,8 @@ class Profile(Totals):
 
     @property
     def varying(self) -> npt.NDArray[np.bool_]:
-        """Whether each examined feature has two different values. Absent means 0, and missing is a separate value."""
+        """Whether each examined feature has two different values. Absent means 0, and missing is a
+        separate value."""
         absent = np.where(self.stored + self.missing == self.n_rows, np.nan, np.float32(0.0))
         low, high = np.fmin(self.smallest, absent), np.fmax(self.largest, absent)
         number = (self.missing < self.n_rows) & ((low != high) | (self.missing > 0))
@@ -239,11 +250,13 @@ class Profile(Totals):
         return f"feature {number if name is None else repr(name)}"
 
     def where(self, line: float = 0) -> tuple[str, int, int]:
-        """Return the file, its line and column 0 for a line counted over all files. Line 0 means the whole data set."""
+        """Return the file, its line and column 0 for a line counted over all files. Line 0 means
+        the whole data set."""
         return (*self.place(int(line)), 0) if self.parts else (self.role, 0, 0)
 
     def document(self, line: int) -> str:
-        """Format a document's name, as in ` (D7)`, by reading its file again up to this line; "" if it has no name."""
+        """Format a document's name, as in ` (D7)`, by reading its file again up to this line; "" if
+        it has no name."""
         part = next(
             candidate for candidate in reversed(self.parts) if candidate.lines < line or candidate is self.parts[0]
         )
@@ -294,7 +307,8 @@ def look_at(
 ) -> Profile:
     """Profile one data set in one pass. The arguments are those of `boostrank.doctor`.
 
-    Tables must have the columns of the training data, whose profile is `like`, and labels if `labelled`.
+    Tables must have the columns of the training data, whose profile is `like`, and labels if
+    `labelled`.
     """
     files = source_of(files)
     format = "arrow" if is_buffer(files) else format

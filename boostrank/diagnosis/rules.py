@@ -1,4 +1,5 @@
-"""Findings of the doctor, and the table of its rules: how grave each problem is, what it costs, and what mends it."""
+"""Findings of the doctor, and the table of its rules: how grave each problem is, what it costs, and
+what mends it."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ class Findings(list[Finding]):
 
 @dataclass(frozen=True)
 class Rule:
-    """What is known of a problem before the data are read. A check may replace each part by a closer one."""
+    """What is known of a problem before the data are read. A check may replace each part by a
+    closer one."""
 
     severity: Severity
     cost: str
@@ -221,7 +223,8 @@ MANY = 0.2  # share of the queries from which a note becomes a warning
 
 
 def find(check: str, place: tuple[str, int, int], count: int, message: str, **changes: Any) -> Finding:
-    """Return a finding by a rule, at a file, line and column, with the `changes` to the rule that the data ask for."""
+    """Return a finding by a rule, at a file, line and column, with the `changes` to the rule that
+    the data ask for."""
     rule = replace(RULES[check], **changes)
     return Finding(check, rule.severity, *place, count, message, rule.cost, rule.fix, rule.options)
 

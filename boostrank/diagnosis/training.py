@@ -1,4 +1,5 @@
-"""Data checks with explanations, followed by the checks that training makes, so that both accept the same data."""
+"""Data checks with explanations, followed by the checks that training makes, so that both accept
+the same data."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from boostrank.fit.train import resolve
 from boostrank.options import GOOD, TrainOptions
 
 MOST_CELLS = 2**24
-"""Maximum data size (rows times features) for reading the data a second time to make the checks of training."""
+"""Maximum data size (rows times features) for reading the data a second time to make the checks of
+training."""
 
 
 def doctor(
@@ -35,13 +37,14 @@ def doctor(
 ) -> Findings:
     """Find problems in ranking data, the most severe first.
 
-    The memory use is a few chunks of text, the first 4 million values, 24 bytes per row (briefly about 100) and 32
-    bytes per feature. Only the first million features are checked individually.
+    The memory use is a few chunks of text, the first 4 million values, 24 bytes per row (briefly
+    about 100) and 32 bytes per feature. Only the first million features are checked individually.
 
     Args:
-        files: training data: a path, a pattern, "-", a binary file object, or several of these as one
-            data set; or a `RankingDataset`, a `lgb.Dataset` or a data frame.
-        valid, test: other data sets to check and compare: one, or a list of sets, each like `files`.
+        files: training data: a path, a pattern, "-", a binary file object, or several of these as
+            one data set; or a `RankingDataset`, a `lgb.Dataset` or a data frame.
+        valid, test: other data sets to check and compare: one, or a list of sets, each like
+            `files`.
         gain: the gain for each label, as in training.
         threads: number of threads for reading; None for every available core.
         options: the same reading options as in training; see `boostrank.options.ReadOptions`.
@@ -60,7 +63,8 @@ def doctor(
 
 
 def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
-    """Add the error that training would raise for the data, if there is one and no finding is an error yet."""
+    """Add the error that training would raise for the data, if there is one and no finding is an
+    error yet."""
     used = [profile for profile in profiles if profile.role != "test"]
     cells = sum(profile.n_rows * (profile.top.top_id + 1) for profile in used if profile.parts)
     readable = all(_is_readable(source) for profile in used for source in expand(profile.files))

@@ -1,1 +1,2 @@
-"""Files of ranking data: readers of each format, the rows kept on disk, judgements, and the file tools."""
+"""Files of ranking data: readers of each format, the rows kept on disk, judgements, and the file
+tools."""

@@ -1,4 +1,5 @@
-"""Assembly of parsed blocks: `read_files` returns a data set, `pieces_of_files` streams rows without keeping them."""
+"""Assembly of parsed blocks: `read_files` returns a data set, `pieces_of_files` streams rows
+without keeping them."""
 
 from __future__ import annotations
 
@@ -37,8 +38,10 @@ class Part:
 
     Args:
         lines, rows, queries: total numbers of lines, rows and queries in the previous files.
-        zero_line: line of the first row with feature 0, counted over all files; 0 if there is no such row.
-        top_id, top_line: largest feature number, and the first line that contains it, counted over all files.
+        zero_line: line of the first row with feature 0, counted over all files; 0 if there is no
+            such row.
+        top_id, top_line: largest feature number, and the first line that contains it, counted over
+            all files.
     """
 
     name: str
@@ -56,7 +59,8 @@ class Part:
 
 
 class Totals:
-    """Totals over the blocks read so far. Lines are counted over all files, and `place` returns a file and its line."""
+    """Totals over the blocks read so far. Lines are counted over all files, and `place` returns a
+    file and its line."""
 
     def __init__(self, reading: Reading, source: Any = None) -> None:
         self.reading, self.source = reading, source
@@ -70,9 +74,11 @@ class Totals:
         self._last: object = None  # id of the query that the next rows may continue
 
     def count(self, file: File, block: Block) -> tuple[Int64Array, dict[int, bytes]]:
-        """Add a block's counts. Return the queries that begin in it (`Block.runs`) and text ids by query number.
+        """Add a block's counts. Return the queries that begin in it (`Block.runs`) and text ids by
+        query number.
 
-        Rows and queries are numbered over all files. `advance` adds the lines and rows after they were checked.
+        Rows and queries are numbered over all files. `advance` adds the lines and rows after they
+        were checked.
         """
         if file is not self._file:
             if self.parts and self.parts[-1].rows == self.n_rows:
@@ -100,7 +106,8 @@ class Totals:
         self.n_lines += int(block.counts[slots.LINES])
 
     def refuse(self, block: Block) -> None:
-        """Raise an error for the first unreadable row of the block, unless such rows are skipped."""
+        """Raise an error for the first unreadable row of the block, unless such rows are
+        skipped."""
         if block.bad:
             error = self.why_refused(block.bad[0])
             if not self.reading.skip:
@@ -116,7 +123,8 @@ class Totals:
         return fault.error(part.name, before, by_row=self.source.by_row)
 
     def through(self, line: int) -> int:
-        """Convert a line number in the current block to one that is counted over all files. The number 0 stays 0."""
+        """Convert a line number in the current block to one that is counted over all files. The
+        number 0 stays 0."""
         return self.n_lines + int(line) if line else 0
 
     @property
@@ -137,7 +145,8 @@ class Totals:
 
     @property
     def from_one(self) -> list[Part]:
-        """Files that seem to number features from 1 although others start at 0, if no option decides."""
+        """Files that seem to number features from 1 although others start at 0, if no option
+        decides."""
         top = max((part.top_id for part in self.parts if part.zero_line), default=-1)
         odd = [part for part in self.parts if not part.zero_line and 0 < part.top_id == top + 1]
         return odd if self.source.base is None else []
@@ -152,7 +161,8 @@ class Totals:
         )
 
     def place(self, line: int) -> tuple[str, int]:
-        """Return the file, and the line in it, of a line counted over all files. Line 0 means the whole data set."""
+        """Return the file, and the line in it, of a line counted over all files. Line 0 means the
+        whole data set."""
         part = next(part for part in reversed(self.parts) if part.lines < line or part is self.parts[0])
         number = line - part.lines
         if self.source.by_row and number:
@@ -203,7 +213,8 @@ class Totals:
             self.warn_or_refuse(words)
 
     def describe(self, in_columns: Callable[[], str] = lambda: "") -> None:
-        """Add warnings about values and lines, where `in_columns` describes the columns with missing values."""
+        """Add warnings about values and lines, where `in_columns` describes the columns with
+        missing values."""
         counted = (slots.BLANK_LINES, slots.DESCENDING_ROWS, slots.REPEATED_CELLS, slots.BEYOND, slots.INFINITIES)
         if self.from_one:
             self.warn_or_refuse(self.from_one_words())
@@ -229,7 +240,8 @@ class RowPlaces:
     Args:
         files: the files, with the number of lines and rows before each file.
         rows: int64[R], ascending row numbers; between two of them, every row takes one line.
-        lines: int64[R], line of each row in `rows`, starting at 1 and counted over all files without header lines.
+        lines: int64[R], line of each row in `rows`, starting at 1 and counted over all files
+            without header lines.
         order: int64[N], given if row i of the data set is row order[i] in the files.
     """
 
@@ -243,7 +255,8 @@ class RowPlaces:
             raise ValueError("no places of rows")
 
     def __call__(self, row: int) -> tuple[str, int]:
-        """Return the file and line of a row. If files have no lines, the name includes the row, and the line is 0."""
+        """Return the file and line of a row. If files have no lines, the name includes the row, and
+        the line is 0."""
         row, files = row if self.order is None else int(self.order[row]), self.files["files"]
         file, lines_before, _ = next((entry for entry in reversed(files) if entry[2] <= row), files[0])
         i = int(np.searchsorted(self.rows, row, "right")) - 1
@@ -347,7 +360,8 @@ class Assembler(Totals):
         return sparse_matrix(self.blocks, base, columns)
 
     def _check_regroup(self, before: float = np.inf) -> tuple[Array, Int64Array, Int64Array]:
-        """Return the ids, the runs and the first run of each run's query. Refuse ids that reappear."""
+        """Return the ids, the runs and the first run of each run's query. Refuse ids that
+        reappear."""
         runs = np.concatenate([*self._runs, np.zeros((0, slots.N_RUN), np.int64)])
         ids = runs[:, slots.RUN_ID]
         if self.names:  # not all ids are canonical integers
@@ -375,7 +389,8 @@ class Assembler(Totals):
         return ids, runs, begins
 
     def _weights(self, of_column: list[Float64Array]) -> tuple[str | None, Float64Array]:
-        """Return the source of the weights, and one weight per query or row. All files must have weights, or none."""
+        """Return the source of the weights, and one weight per query or row. All files must have
+        weights, or none."""
         parts = [span for span in self.spans() if span[1]]
         file = next((part.weights_file for part, _, _ in parts if part.weights_file is not None), None)
         if of_column:
@@ -452,9 +467,11 @@ def read_files(
     """Read files as one data set; see `boostrank.read`.
 
     Args:
-        store: `boostrank.files.store.RowStore`, which keeps the features on disk; see `stream_files`.
+        store: `boostrank.files.store.RowStore`, which keeps the features on disk; see
+            `stream_files`.
         labelled: whether tables must have labels. If not, missing labels are read as 0.
-        chunk_bytes: number of bytes that a thread parses at a time; None chooses a size. It does not affect the result.
+        chunk_bytes: number of bytes that a thread parses at a time; None chooses a size. It does
+            not affect the result.
     """
     if chunk_bytes is not None and chunk_bytes < 1:
         raise ParameterError(f"chunk_bytes={chunk_bytes!r} must be at least 1")
@@ -475,7 +492,8 @@ def read_files(
 
 
 class Named(NamedTuple):
-    """Results for consecutive rows, with their query ids (int or str) and document names if the data contain them."""
+    """Results for consecutive rows, with their query ids (int or str) and document names if the
+    data contain them."""
 
     values: Array
     qids: Array | None
@@ -494,15 +512,16 @@ def pieces_of_files(
     chunk_bytes: int = _PIECE_CHUNK,
     **options: Any,
 ) -> Iterator[Any]:
-    """Yield the results of `work` for batches of rows in order, as `Named` objects if `keep_names` is true.
+    """Yield the results of `work` for batches of rows in order, as `Named` objects if `keep_names`
+    is true.
 
-    Labels are ignored. Rows are not kept, so memory use does not grow with the files. A row with a feature that `like`
-    lacks is refused, or skipped with `on_bad_line="skip"`.
+    Labels are ignored. Rows are not kept, so memory use does not grow with the files. A row with a
+    feature that `like` lacks is refused, or skipped with `on_bad_line="skip"`.
 
     Args:
         work: function that is called with one or more rows of float32 features.
-        columns: int64[c], ascending columns (from 0) to pass to `work` as float32[n, c] in C order, from several
-            threads. None passes all columns, dense or CSR, from the calling thread.
+        columns: int64[c], ascending columns (from 0) to pass to `work` as float32[n, c] in C order,
+            from several threads. None passes all columns, dense or CSR, from the calling thread.
     """
     spec, opened = open_files(source, format, like=like, rows_alone=True, **options)
     with closing(opened):
@@ -518,6 +537,7 @@ def pieces_of_files(
             starts = range(0, block.n_rows, step)
             return [work(block.tile(a, min(a + step, block.n_rows), used)) for a in starts]
 
+        # Rows are scored by the threads that parse them, unless `work` takes all columns.
         totals = Totals(opened.reading, opened)
         chunks = opened.blocks(chunk_bytes, resolve_threads(threads), None if columns is None else tiles)
         for file, block in chunks:

@@ -25,10 +25,12 @@ Int32Array = npt.NDArray[np.int32]
 # Contiguous arrays in signatures: uint8, int32, float32; 2-D int64, float32.
 B1, N1, S1, I2, S2 = types.uint8[::1], types.int32[::1], types.float32[::1], types.int64[:, ::1], types.float32[:, ::1]
 
-# Slots of `Block.counts`: numbers of rows, lines, runs and values, in the whole block or of one kind.
+# Slots of `Block.counts`: numbers of rows, lines, runs and values, in the whole block or of one
+# kind.
 ROWS, LINES, BLANK_LINES, BAD_ROWS, DESCENDING_ROWS, RUNS = range(6)
 CELLS, BEYOND, MISSING, INFINITIES, REPEATED_CELLS = range(6, 11)
-# First line with descending feature numbers, first with feature 0, first with the largest number, and this number.
+# First line with descending feature numbers, first with feature 0, first with the largest number,
+# and this number.
 DESCENDING_LINE, ZERO_LINE, TOP_LINE, TOP_ID = range(11, 15)
 # State of the text parser: numbers that Python must parse, and the position of the last query id.
 UNDECIDED, RESOLVED, QID_START, QID_END, N_STATE = range(15, 20)
@@ -36,7 +38,8 @@ UNDECIDED, RESOLVED, QID_START, QID_END, N_STATE = range(15, 20)
 ADDED_UP = [CELLS, BEYOND, BLANK_LINES, DESCENDING_ROWS, MISSING, INFINITIES, BAD_ROWS, REPEATED_CELLS]
 BAD_KEPT = 16  # refused rows described per block
 
-# Columns of `Block.runs`: first row and line of a query, position of its id in the text, and the id if an integer.
+# Columns of `Block.runs`: first row and line of a query, position of its id in the text, and the id
+# if an integer.
 RUN_ROW, RUN_LINE, RUN_START, RUN_END, RUN_IS_INTEGER, RUN_ID, N_RUN = range(7)
 
 BEYOND_FLOAT32 = "does not fit in float32 (largest 3.4028235e38): rescale the feature, or use --inf missing"
@@ -46,7 +49,8 @@ _PRIVATE: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if h
 
 
 def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> Array:
-    """Return an array of zeros whose memory is returned to the operating system when the array is freed.
+    """Return an array of zeros whose memory is returned to the operating system when the array is
+    freed.
 
     `malloc` would keep the freed memory of all blocks, which together are as large as the data set.
     """
@@ -64,7 +68,8 @@ class Fault:
         line: line or row number in the block.
         reason: error message.
         column: byte position in the line, starting at 1; 0 means the whole line.
-        stand_in: word that seems to mark a missing value, and its byte position; None for other reasons.
+        stand_in: word that seems to mark a missing value, and its byte position; None for other
+            reasons.
     """
 
     line: int
@@ -97,17 +102,20 @@ class Block:
         counts: int64[N_STATE].
         lines: int64[n], line or row number in the block, starting at 1.
         dense: float32[n, w].
-        sparse: int64[n], end of each row in the arrays that follow; int32[c], feature numbers; float32[c], values.
+        sparse: int64[n], end of each row in the arrays that follow; int32[c], feature numbers;
+            float32[c], values.
         runs: int64[r, N_RUN], one row per run of rows with the same query id.
         names: text query ids, by run.
         weights: float64[n], from a weight column.
         others: columns that the gain uses but that are not features, float64[n], by name.
-        categories: categories in this block, by column. `dense` contains positions in this list until they are coded.
+        categories: categories in this block, by column. `dense` contains positions in this list
+            until they are coded.
         coarse: names of columns with integers that are rounded in float32.
         document_names: object[n], name of each document as text, if requested.
         words: query texts by query id, if requested.
         bad: the first BAD_KEPT refused rows.
-        stand_ins: words that seem to mark missing values, with the first line and byte of each, in lenient reading.
+        stand_ins: words that seem to mark missing values, with the first line and byte of each, in
+            lenient reading.
         stand_in_rows: number of rows that are unreadable only because of the words in `stand_ins`.
         unterminated: whether the last line has no newline.
         size: size of the text in bytes.
@@ -144,7 +152,8 @@ class Block:
 
     @classmethod
     def of(cls, labels: Float64Array, features: Float32Array, ids: Array | None, lines: Int64Array) -> Block:
-        """Return a block of rows with finite labels, query ids (int64, or objects: int and str) and ascending lines."""
+        """Return a block of rows with finite labels, query ids (int64, or objects: int and str) and
+        ascending lines."""
         block = cls(labels, no_counts(), lines, features)
         block.counts[[CELLS, LINES]] = features.size, lines[-1] if lines.size else 0
         block.counts[MISSING] = np.count_nonzero(np.isnan(features))
@@ -159,7 +168,8 @@ class Block:
         return int(self.labels.size)
 
     def row_ids(self) -> Array | None:
-        """Return the query id of each row, int or str, or None if rows have no ids. Call this before `Totals.count`."""
+        """Return the query id of each row, int or str, or None if rows have no ids. Call this
+        before `Totals.count`."""
         if not len(self.runs):
             return None
         ids = self.runs[:, RUN_ID].astype(object)
@@ -168,7 +178,8 @@ class Block:
         return np.repeat(ids, np.diff(self.runs[:, RUN_ROW], append=self.n_rows))
 
     def queries_after(self, last: object, number: int) -> tuple[Int64Array, dict[int, bytes], object]:
-        """Return the runs of new queries, their text ids by query number starting at `number`, and the last run's id.
+        """Return the runs of new queries, their text ids by query number starting at `number`, and
+        the last run's id.
 
         The first run is not new if its id is `last`.
         """
@@ -206,7 +217,8 @@ class Block:
 
 
 def runs_of(ids: Array, lines: Int64Array) -> tuple[Int64Array, dict[int, bytes]]:
-    """Return `Block.runs` and `Block.names` for rows with the given query ids (int64, or objects: int and str)."""
+    """Return `Block.runs` and `Block.names` for rows with the given query ids (int64, or objects:
+    int and str)."""
     starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]])[: ids.size])
     runs = np.zeros((starts.size, N_RUN), np.int64)
     runs[:, RUN_ROW], runs[:, RUN_LINE] = starts, lines[starts]
@@ -223,7 +235,8 @@ def runs_of(ids: Array, lines: Int64Array) -> tuple[Int64Array, dict[int, bytes]
 
 
 def dense_matrix(blocks: list[Block | None], base: int, columns: int, threads: int) -> Float32Array:
-    """Return the features of all blocks, float32[N, columns]. Each block leaves the list once it is copied."""
+    """Return the features of all blocks, float32[N, columns]. Each block leaves the list once it is
+    copied."""
     starts = _starts(blocks)
     out = np.zeros((int(starts[-1]), columns), np.float32)
 
@@ -244,7 +257,8 @@ def dense_matrix(blocks: list[Block | None], base: int, columns: int, threads: i
 
 
 def sparse_matrix(blocks: list[Block | None], base: int, columns: int) -> sparse.csr_matrix:
-    """Return the features of all blocks as CSR, without +0.0. Each block leaves the list once it is copied."""
+    """Return the features of all blocks as CSR, without +0.0. Each block leaves the list once it is
+    copied."""
     starts = _starts(blocks)
     kept = sum(b.cells()[1].size for b in blocks if b is not None)
     # SciPy needs both index arrays of one type: int64 only if the offsets require it.
@@ -274,7 +288,8 @@ def _starts(blocks: Sequence[Block | None]) -> Int64Array:
 def fill_dense(
     row_ends: Int64Array, rows: int, ids: Int32Array, values: Float32Array, limit: int, out: Float32Array
 ) -> None:
-    """Write the values of features up to number `limit` to `out`, float32[rows, columns], which contains zeros."""
+    """Write the values of features up to number `limit` to `out`, float32[rows, columns], which
+    contains zeros."""
     begin = 0
     for row in range(rows):
         for i in range(begin, row_ends[row]):
@@ -294,7 +309,8 @@ def fill_sparse(
     out_ids: Int32Array,
     out_values: Float32Array,
 ) -> int:
-    """Copy the values of features up to number `limit`, except +0.0, and return the number of copied values.
+    """Copy the values of features up to number `limit`, except +0.0, and return the number of
+    copied values.
 
     `out_ids` and `out_values` may be the input arrays.
     """

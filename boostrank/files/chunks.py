@@ -71,12 +71,14 @@ _FORMATS: dict[tuple[bytes, ...], tuple[str, Callable[[], Any]]] = {
 
 
 def packing(head: bytes) -> tuple[str, Callable[[], Any]] | None:
-    """Return the name and the decompressor for data that begin with `head`, or None if they are not compressed."""
+    """Return the name and the decompressor for data that begin with `head`, or None if they are not
+    compressed."""
     return next((packer for magic, packer in _FORMATS.items() if head.startswith(magic)), None)
 
 
 class Unpacker:
-    """Reader that decompresses the bytes in `head` and then the bytes that `read` returns, member by member."""
+    """Reader that decompresses the bytes in `head` and then the bytes that `read` returns, member
+    by member."""
 
     def __init__(self, read: Callable[[int], bytes], head: bytes, name: str) -> None:
         self._read, self._packed, self._name = read, head, name
@@ -115,7 +117,8 @@ class Unpacker:
 
 @dataclass
 class Text:
-    """Whole lines, buffer[start:end], followed by PADDING. Only the last line of a file may lack its newline."""
+    """Whole lines, buffer[start:end], followed by PADDING. Only the last line of a file may lack
+    its newline."""
 
     buffer: bytearray
     start: int
@@ -340,7 +343,8 @@ def _open_any(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) 
 
 
 def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the number (from 1) and the content of each line in a text, plain or compressed, without line ends."""
+    """Yield the number (from 1) and the content of each line in a text, plain or compressed,
+    without line ends."""
     number = 0
     with contextlib.closing(_open_any(path, None)) as file:
         for load in file.loads(4 << 20):
@@ -353,14 +357,15 @@ def lines_of(path: str) -> Iterator[tuple[int, bytes]]:
                 yield number, line
 
 
-def shown(token: bytes) -> str:
+def quote_token(token: bytes) -> str:
     """Return a token for use in messages, in printable, quoted and shortened form."""
     text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
     return "'" + _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text.decode("ascii", "backslashreplace")) + "'"
 
 
 def separator_in(head: bytes) -> bytes:
-    """Return the separator of the column names in the first line of a text, or b"" if there are no names."""
+    """Return the separator of the column names in the first line of a text, or b"" if there are no
+    names."""
     line = head.partition(b"\n")[0].removesuffix(b"\r")
     if line.lstrip().startswith(b"#") or CELL.search(line):
         return b""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
@@ -32,8 +32,10 @@ class Columns:
         places: position of each feature.
         label, qid, weight, id: positions of these columns; None if there is no such column.
         coded: positions of categorical features.
-        how: values of the options `label`, `qid`, `weight`, `id` and `drop`, which are recorded with a model.
-        others, texts: positions of other numeric columns, such as those of the gain, and of other text columns.
+        how: values of the options `label`, `qid`, `weight`, `id` and `drop`, which are recorded
+            with a model.
+        others, texts: positions of other numeric columns, such as those of the gain, and of other
+            text columns.
     """
 
     header: tuple[str, ...]
@@ -68,7 +70,8 @@ def choose_columns(
     declared: Collection[str] = (),
     metadata: Mapping[bytes, bytes] | None = None,
 ) -> Columns:
-    """Choose the columns of a file from its header. The types of the columns in `declared` are categorical.
+    """Choose the columns of a file from its header. The types of the columns in `declared` are
+    categorical.
 
     The `metadata` of an Arrow schema name the index columns of a pandas frame.
     """
@@ -79,7 +82,7 @@ def choose_columns(
             return _picked(header, reading.pick)
         if reading.whole:
             return _with_queries(header, reading, header_lines > 0)
-        return _chosen(header, reading, has_sizes, declared, metadata)
+        return _choose(header, reading, has_sizes, declared, metadata)
     except DataError as error:
         raise FileFormatError(str(error), file=file, line=header_lines) from None
 
@@ -96,7 +99,8 @@ def _picked(header: Sequence[str], pick: tuple[Sequence[str], Sequence[str]]) ->
 
 
 def _with_queries(header: Sequence[str], options: Reading, in_order: bool) -> Columns:
-    """Return the query id column. The next file must have the same `names`, and in the same order if `in_order`."""
+    """Return the query id column. The next file must have the same `names`, and in the same order
+    if `in_order`."""
     _check_header(header)
     qid = column_of("qid", header, options)
     if qid is None:
@@ -112,77 +116,103 @@ def _without(role: str, header: Sequence[str]) -> DataError:
     return DataError(f"no column is called {usual}; name {what} with --{role} COLUMN; there are {quoted(header, 12)}")
 
 
-def _chosen(
+def _choose(
     header: Sequence[str], options: Reading, has_sizes: bool, declared: Collection[str], metadata: Any
 ) -> Columns:
+    """Choose the columns of a table that trains a model, or that it ranks."""
     _check_header(header)
-    roles_so_far = options.roles
     roles = {role: name for role in DEFAULTS if (name := column_of(role, header, options)) is not None}
+    dropped = _dropped(header, roles, options, has_sizes)
+    # Leave out columns that tools add to features, unless the training data have them.
+    used = {*roles.values(), *dropped, *(options.categorical or ())}
+    if options.space is not None:
+        used |= set(options.space.feature_names)
+    ids = [name for name in header if name not in used and is_among(name, DEFAULTS["id"][0])]
+    index = [name for name in index_columns(header, metadata) if name not in used]
+    left_out = {*roles.values(), *dropped, *ids, *index}
+    candidates = [name for name in header if name not in left_out]
+    names, order, positional = _features(candidates, options)
+    # Warn about columns that might be meant as features, or not.
+    warnings = [positional] if positional else []
+    if options.space is None:
+        warnings += _doubts(names, ids, index, roles, options)
+    others: Sequence[str] = ()
+    if options.gain is not None and not options.rows_alone:
+        others = _in_gain(options.gain, header, order, roles)
+    coded = _coded(header, names, order, declared, options)
+    places = {name: i for i, name in enumerate(header)}
+    more: dict[str, Any] = {role: places[name] for role, name in roles.items()}
+    more["how"] = roles | ({"drop": list(dropped)} if dropped else {})
+    more["others"] = tuple(places[name] for name in others)
+    more["coded"] = frozenset(places[name] for name in coded)
+    return Columns(tuple(header), names, tuple(places[name] for name in order), warnings=tuple(warnings), **more)
+
+
+def _dropped(header: Sequence[str], roles: Mapping[str, str], options: Reading, has_sizes: bool) -> tuple[str, ...]:
+    """Return the columns that are dropped, and refuse a missing role or a column with two uses."""
     for role, is_needed in (("label", options.labelled), ("qid", not has_sizes)):
         if is_needed and not options.rows_alone and role not in roles:
             raise _without(role, header)
+    names = options.roles.get("drop") or ()
+    dropped = tuple(name for name in names if name in header or name in (options.drop or ()))
     twice = [name for name, count in Counter(roles.values()).items() if count > 1]
-    dropped = tuple(name for name in roles_so_far.get("drop") or () if name in header or name in (options.drop or ()))
-    if twice or (both := [name for name in dropped if name in roles.values()]):
-        name = (twice or both)[0]
-        used = " and ".join([*(role for role in roles if roles[role] == name), *([] if twice else ["drop"])])
-        raise DataError(f"column {name!r} is used as {used}; choose one of them")
+    both = [name for name in dropped if name in roles.values()]
+    for name in (twice or both)[:1]:
+        uses = [role for role in roles if roles[role] == name] + ["drop"] * (not twice)
+        raise DataError(f"column {name!r} is used as {' and '.join(uses)}; choose one of them")
     for name in dropped:
         _check_there(name, "drop", header)
-    unused = [name for name in header if name not in roles.values() and name not in dropped]
-    # Drop columns that tools add to features, unless the training data have them.
-    known_features = {*(options.categorical or ()), *(options.space.feature_names if options.space is not None else ())}
-    ids = [name for name in unused if is_among(name, DEFAULTS["id"][0]) and name not in known_features]
-    index = [name for name in index_columns(header, metadata) if name in unused and name not in known_features]
-    kept = [name for name in unused if name not in (*ids, *index)]
-    names, order, positional = _features(kept, options)
-    how: dict[str, Any] = roles | ({"drop": list(dropped)} if dropped else {})
-    warnings = [positional] if positional else []
+    return dropped
+
+
+def _doubts(
+    names: Sequence[str], ids: list[str], index: list[str], roles: Mapping[str, str], options: Reading
+) -> Iterator[str]:
+    """Yield warnings about columns that were left out, and about features that might be something else."""
+    guessed = [roles["id"]] if "id" in roles and "id" not in options.roles else []
+    guessed = [name for name in guessed if not is_among(name, DEFAULTS["id"][0])]
+    suspects = [name for name in names if is_among(name, _NO_FEATURES)]
+    is_weight = suspects and "weight" in suspects[0].lower()
+    weigh = "--weight {first} reads it as query weights, " if is_weight else ""
     in_gain = () if options.gain is None else GainExpression.parse(options.gain).columns
-    if options.space is None:  # warn about columns that might be meant as features, or not
-        guessed = [roles["id"]] if "id" in roles and options.id is None and "id" not in roles_so_far else []
-        guessed = [name for name in guessed if not is_among(name, DEFAULTS["id"][0])]
-        suspects = [name for name in names if is_among(name, _NO_FEATURES)]
-        weigh = "--weight {first} reads it as query weights, " if suspects and "weight" in suspects[0].lower() else ""
-        for suspects_of_kind, words in (
-            (ids, "{names} {are} left out as document ids; --drop {typed} silences this warning"),
-            (index, "{names} {are} left out as the index of a pandas frame; --drop {typed} silences this warning"),
-            (
-                guessed,
-                "{names} {are} left out as document names; --id {typed} silences this warning. To use the column as a "
-                "feature, rename it",
-            ),
-            (suspects, "{names} {are} used as {kind}; " + weigh + "--drop {typed} leaves the column out"),
-            (
-                [name for name in in_gain if name in order and name != LABEL],
-                "{names} in the gain {are} used as {kind} too. If the values are not known when the model ranks "
-                "documents, --drop {typed} removes them from the features only",
-            ),
-        ):
-            if suspects_of_kind:
-                are, kind = ("is", "a feature") if len(suspects_of_kind) == 1 else ("are", "features")
-                listed, typed = quoted(suspects_of_kind), typed_names(*suspects_of_kind)
-                warnings.append(
-                    words.format(names=listed, typed=typed, are=are, kind=kind, first=shlex.quote(suspects_of_kind[0]))
-                )
-    places = {name: i for i, name in enumerate(header)}
-    others = () if options.gain is None or options.rows_alone else _in_gain(options.gain, header, order, roles)
-    taken: dict[str, Any] = {role: places[name] for role, name in roles.items()}
+    for columns, text in (
+        (ids, "{names} {are} left out as document ids; --drop {typed} silences this warning"),
+        (index, "{names} {are} left out as the index of a pandas frame; --drop {typed} silences this warning"),
+        (
+            guessed,
+            "{names} {are} left out as document names; --id {typed} silences this warning. To use the column as a "
+            "feature, rename it",
+        ),
+        (suspects, "{names} {are} used as {kind}; " + weigh + "--drop {typed} leaves the column out"),
+        (
+            [name for name in in_gain if name in names and name != LABEL],
+            "{names} in the gain {are} used as {kind} too. If the values are not known when the model ranks "
+            "documents, --drop {typed} removes them from the features only",
+        ),
+    ):
+        if columns:
+            are, kind = ("is", "a feature") if len(columns) == 1 else ("are", "features")
+            listed, typed, first = quoted(columns), typed_names(*columns), shlex.quote(columns[0])
+            yield text.format(names=listed, typed=typed, are=are, kind=kind, first=first)
+
+
+def _coded(
+    header: Sequence[str], names: Sequence[str], order: Sequence[str], declared: Collection[str], options: Reading
+) -> list[str]:
+    """Return the columns that contain categories, where the training data decide for later tables."""
     for name in options.categorical or ():
         _check_there(name, "categorical", header)
         if name not in order:
             raise DataError(f"column {name!r} is not a feature, so it cannot be categorical")
-    coded = {places[name] for name in order if name in declared or name in (options.categorical or ())}
-    if options.known is not None:
-        coded_names = {name for name, categories in options.known.items() if categories.values is not None}
-        with_values = {places[column] for name, column in zip(names, order, strict=True) if name in coded_names}
-        if odd := coded - with_values:
-            raise DataError(
-                f"column {header[min(odd)]!r} contains categories, but the model or its training data has numbers"
-            )
-        coded = with_values
-    taken |= {"how": how, "warnings": tuple(warnings), "others": tuple(places[name] for name in others)}
-    return Columns(tuple(header), names, tuple(places[name] for name in order), coded=frozenset(coded), **taken)
+    coded = [name for name in order if name in declared or name in (options.categorical or ())]
+    if options.known is None:
+        return coded
+    with_values = {name for name, categories in options.known.items() if categories.values is not None}
+    trained = [column for name, column in zip(names, order, strict=True) if name in with_values]
+    if odd := set(coded).difference(trained):
+        column = min(odd, key=header.index)
+        raise DataError(f"column {column!r} contains categories, but the model or its training data has numbers")
+    return trained
 
 
 def _in_gain(gain: str, header: Sequence[str], features: Collection[str], roles: dict[str, str]) -> list[str]:
@@ -215,7 +245,8 @@ def column_of(
     options: Reading,
     defaults: Mapping[str, tuple[tuple[str, ...], ...]] = DEFAULTS,
 ) -> str | None:
-    """Return the name of the column with a role, from the option or the defaults, or None if there is none."""
+    """Return the name of the column with a role, from the option or the defaults, or None if there
+    is none."""
     name: str | None = getattr(options, role, None)
     if name is not None:
         return _check_there(name, role, header)
@@ -236,7 +267,8 @@ def _check_there(name: str, role: str, header: Sequence[str]) -> str:
 
 
 def _features(columns: Sequence[str], options: Reading) -> tuple[tuple[str, ...], Sequence[str], str | None]:
-    """Return the feature names, the column of each feature, and a warning if columns are matched by position."""
+    """Return the feature names, the column of each feature, and a warning if columns are matched by
+    position."""
     space = options.space
     if space is None:
         if not columns:
@@ -249,6 +281,7 @@ def _features(columns: Sequence[str], options: Reading) -> tuple[tuple[str, ...]
     more = [name for name in columns if name not in asked]
     if not missing and not more:
         return trained, trained, None
+    # Generated names say nothing of the columns, so that these are matched by position.
     if all(map(NUMBERED.fullmatch, trained)):
         if len(columns) != space.n_features:
             raise DataError(

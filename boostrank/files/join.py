@@ -37,11 +37,13 @@ _DOCUMENT_KEYS = ("_id", *chain(*DEFAULTS["id"]), "id")
 
 
 class Joined(NamedTuple):
-    """Counts of written documents and queries, and problems with a number of documents and the first location (or "").
+    """Counts of written documents and queries, and problems with a number of documents and the
+    first location (or "").
 
-    `problems` has the keys "unlogged" (judged, but not logged), "unjudged" (logged without a judgement), "disagreeing"
-    (several grades, which are averaged), "repeated" (logged again; the first row is used), "unrated" (judged without a
-    grade, and ignored) and "negative" (negative grades of qrels, which count as 0, as in trec_eval).
+    `problems` has the keys "unlogged" (judged, but not logged), "unjudged" (logged without a
+    judgement), "disagreeing" (several grades, which are averaged), "repeated" (logged again; the
+    first row is used), "unrated" (judged without a grade, and ignored) and "negative" (negative
+    grades of qrels, which count as 0, as in trec_eval).
     """
 
     documents: int
@@ -60,23 +62,28 @@ def join(
     id: str | None = None,
     missing_tokens: Sequence[str] = (),
 ) -> Joined:
-    """Join judgements with logged features by query and document, and write CSV or Parquet, depending on the extension.
+    """Join judgements with logged features by query and document, and write CSV or Parquet,
+    depending on the extension.
 
-    The table has the columns `qid`, `doc_id`, `label` and the features, and is sorted by query and document, so that
-    it does not depend on the order of the files, and ties are not in the order of grades.
+    The table has the columns `qid`, `doc_id`, `label` and the features, and is sorted by query and
+    document, so that it does not depend on the order of the files, and ties are not in the order of
+    grades.
 
     Args:
-        judgements: a file in a form of `boostrank.files.judgements`, such as a table, a RankLib or Quepid list
-            (`4 qid:1 # 7555` with `# qid:1: red shoe`), TREC qrels or JSON. Several grades for a document are averaged.
-        features: tables, or JSON lines as the plugins of Solr, Elasticsearch and OpenSearch log them. Features that a
-            document lacks are missing.
-        unjudged: "drop" documents without a judgement, give them the grade "zero" if their query is judged, or "stop".
+        judgements: a file in a form of `boostrank.files.judgements`, such as a table, a RankLib or
+            Quepid list (`4 qid:1 # 7555` with `# qid:1: red shoe`), TREC qrels or JSON. Several
+            grades for a document are averaged.
+        features: tables, or JSON lines as the plugins of Solr, Elasticsearch and OpenSearch log
+            them. Features that a document lacks are missing.
+        unjudged: "drop" documents without a judgement, give them the grade "zero" if their query is
+            judged, or "stop".
         label, qid, id: columns in tables; None finds them by their names.
         missing_tokens: words in tables that stand for a missing value.
 
     Raises:
         FileFormatError: the content cannot be read. The message names the file and line.
-        DataError: no document occurs in both, or a grade, a name or a document without a judgement is refused.
+        DataError: no document occurs in both, or a grade, a name or a document without a judgement
+            is refused.
     """
     if unjudged not in UNJUDGED:
         raise ParameterError(f"unjudged={unjudged!r} must be one of {', '.join(UNJUDGED)}")
@@ -96,6 +103,18 @@ def join(
     _name_queries(judged, logs)
     _check_names([judged, *logs])
 
+    table, problems = _match(judged, logs, unjudged)
+    choose_columns(table.column_names, Reading(), output)  # as train does
+    with replacing(output, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
+        if output.lower().endswith(".csv"):
+            arrow(".csv").write_csv(table, file)
+        else:
+            arrow(".parquet").write_table(table, file)
+    return Joined(table.num_rows, len(table["qid"].unique()), problems | judged.problems)
+
+
+def _match(judged: DocumentRows, logs: Sequence[DocumentRows], unjudged: str) -> tuple[Any, dict[str, tuple[int, str]]]:
+    """Return the table of query, document, label and features, and the problems; see `Joined`."""
     # Number queries and documents in their order, so that one integer is the key of a pair.
     qids, q = _numbered([judged.qids, *(log.qids for log in logs)])
     names, d = _numbered([judged.names, *(log.names for log in logs)])
@@ -103,7 +122,8 @@ def join(
     documents, grades, disagreeing = _graded(of_judged, judged.table["label"].to_numpy())
     logged, first = np.unique(of_logged, return_index=True)
     is_judged, again = np.isin(logged, documents), np.setdiff1d(np.arange(of_logged.size), first)
-    unlogged, without = (np.flatnonzero(~np.isin(*pair)) for pair in ((of_judged, logged), (of_logged, documents)))
+    unlogged = np.flatnonzero(~np.isin(of_judged, logged))
+    without = np.flatnonzero(~np.isin(of_logged, documents))
     if not is_judged.any():
         raise DataError(
             f"no judged document was logged: {place_of([judged], 0)} is judged, and {place_of(logs, 0)} is logged; "
@@ -116,30 +136,26 @@ def join(
     kept = is_judged | (unjudged == "zero") & np.isin(logged // len(names), documents // len(names))
     key, labels = logged[kept], np.zeros(int(kept.sum()))
     labels[is_judged[kept]] = grades[np.searchsorted(documents, logged[is_judged])]
+    if np.array_equal(labels, np.floor(labels)):
+        labels = labels.astype(np.int64)
     pa = arrow()
     table = pa.concat_tables([log.table for log in logs], promote_options="permissive").take(pa.array(first[kept]))
-    roles_of_table = {
-        "qid": pa.array([qids[i] for i in (key // len(names)).tolist()]),
-        "doc_id": pa.array([names[i] for i in (key % len(names)).tolist()]),
-        "label": pa.array(labels.astype(np.int64) if np.array_equal(labels, np.floor(labels)) else labels),
+    columns = {
+        "qid": pa.array(qids).take(pa.array(key // len(names))),
+        "doc_id": pa.array(names).take(pa.array(key % len(names))),
+        "label": pa.array(labels),
     }
-    twice = next((name for name in roles_of_table if name in table.column_names), None)
-    if twice is not None:
-        raise FileFormatError(f"the feature {twice!r} has the name of a result column; rename it", file=logs[0].file)
-    choose_columns((*roles_of_table, *table.column_names), Reading(), output)  # as train does
-    table = pa.table(roles_of_table | dict(zip(table.column_names, table.columns, strict=True)))
-    with replacing(output, streams=True) as descriptor, open(descriptor, "wb", closefd=False) as file:
-        if output.lower().endswith(".csv"):
-            arrow(".csv").write_csv(table, file)
-        else:
-            arrow(".parquet").write_table(table, file)
+    for name in columns:
+        if name in table.column_names:
+            reason = f"the feature {name!r} has the name of a result column; rename it"
+            raise FileFormatError(reason, file=logs[0].file)
     problems = {
         "unlogged": (np.unique(of_judged[unlogged]).size, place_of([judged], *unlogged[:1])),
         "unjudged": (int((~is_judged).sum()), place_of(logs, *without[:1])),
         "disagreeing": (disagreeing.size, place_of([judged], *disagreeing[:1])),
         "repeated": (again.size, place_of(logs, *again[:1])),
     }
-    return Joined(key.size, np.unique(key // len(names)).size, problems | judged.problems)
+    return pa.table(columns | dict(zip(table.column_names, table.columns, strict=True))), problems
 
 
 def _name_queries(judged: DocumentRows, logs: Sequence[DocumentRows]) -> None:
@@ -167,7 +183,8 @@ def _check_names(parts: Sequence[DocumentRows]) -> None:
 
 
 def _numbered(parts: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
-    """Return the sorted distinct names, as integers if all are integers, and the position of each name in this list."""
+    """Return the sorted distinct names, as integers if all are integers, and the position of each
+    name in this list."""
     coded = arrow().array(list(chain.from_iterable(parts)), arrow().string()).dictionary_encode()
     words = coded.dictionary.to_pylist()
     names: list[Any] = list(map(int, words)) if all(map(_INTEGER.fullmatch, words)) else words
@@ -178,7 +195,8 @@ def _numbered(parts: Sequence[Sequence[str]]) -> tuple[list[Any], Int64Array]:
 
 
 def _graded(keys: Int64Array, grades: Float64Array) -> tuple[Int64Array, Float64Array, Int64Array]:
-    """Return the distinct keys, their mean grades, and the first row of each key that has several grades."""
+    """Return the distinct keys, their mean grades, and the first row of each key that has several
+    grades."""
     order = np.lexsort((grades, keys))
     distinct, start, count = np.unique(keys[order], return_index=True, return_counts=True)
     low, high = grades[order][start], grades[order][start + count - 1]
@@ -224,7 +242,8 @@ def _of_table(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
 
 
 def _typed(rows: DocumentRows, name: str) -> Any:
-    """Convert text to integers or floats where possible, and refuse a number as people write it, or a stand-in."""
+    """Convert text to integers or floats where possible, and refuse a number as people write it, or
+    a stand-in."""
     column = rows.table[name]
     for kind in (arrow().int64(), arrow().float64()):
         try:
@@ -251,6 +270,7 @@ def _features(path: str, roles: Mapping[str, str], missing_tokens: Sequence[str]
     head = b"" if path.lower().endswith(_BINARY) else next((line for _, line in lines_of(path) if line.strip()), b"")
     if head.lstrip()[:1] not in (b"{", b"["):
         return _of_table(path, roles, missing_tokens)
+    # Columns grow as features turn up; documents without them have missing values.
     rows = DocumentRows(path)
     columns: dict[str, array[float]] = {}
     for number, value in json_of(path, head):
@@ -302,7 +322,8 @@ def _number(value: Any, what: str) -> float:
 
 
 def _logged(value: Any, query: str = "") -> Iterator[tuple[str, str, Iterable[tuple[str, Any]]]]:
-    """Yield the query, document and features in a Solr or Elasticsearch response, in a hit, or in a plain row."""
+    """Yield the query, document and features in a Solr or Elasticsearch response, in a hit, or in a
+    plain row."""
     if isinstance(value, list):
         for item in value:
             yield from _logged(item, query)

@@ -1,9 +1,9 @@
 """Documents of queries in JSON, or in mappings of the same form.
 
-{"q1": {"d1": 2}}                                                     ranx, pytrec_eval
-{"qid": "q1", "doc_id": "d1", "label": 2}                             rows
-{"query": "q1", "ratings": [{"docId": "d1", "rating": "2"}]}          OpenSearch's search relevance workbench
-{"id": "q1", "ratings": [{"_id": "d1", "rating": 2}]}                 _rank_eval of Elasticsearch and OpenSearch
+{"q1": {"d1": 2}}                                                     ranx, pytrec_eval {"qid":
+"q1", "doc_id": "d1", "label": 2}                             rows {"query": "q1", "ratings":
+[{"docId": "d1", "rating": "2"}]}          OpenSearch's search relevance workbench {"id": "q1",
+"ratings": [{"_id": "d1", "rating": 2}]}                 _rank_eval of Elasticsearch and OpenSearch
 {"queries": [{"placeholders": {"$query": "q1"}}], "relevant_documents": {"d1": {"gain": 2}}}    RRE
 """
 
@@ -26,7 +26,8 @@ Entry = tuple[Any, Any, Any]
 
 
 def json_of(path: str, head: bytes, *, once: bool = False) -> Iterator[tuple[int, Any]]:
-    """Yield the line number and value of each line in JSON lines, or 0 and a single value that spans several lines.
+    """Yield the line number and value of each line in JSON lines, or 0 and a single value that
+    spans several lines.
 
     Args:
         head: the first line.
@@ -51,10 +52,12 @@ def json_of(path: str, head: bytes, *, once: bool = False) -> Iterator[tuple[int
 def entries_of(
     value: Any, queries: Sequence[str], documents: Sequence[str], numbers: Sequence[str], query: Any = None
 ) -> Iterator[Entry]:
-    """Yield the entries in a JSON value, or raise LookupError, TypeError or AttributeError for other forms.
+    """Yield the entries in a JSON value, or raise LookupError, TypeError or AttributeError for
+    other forms.
 
     Args:
-        queries, documents, numbers: recognised keys (see `plain_name`) of these, in order of preference.
+        queries, documents, numbers: recognised keys (see `plain_name`) of these, in order of
+            preference.
         query: query of the enclosing object.
     """
     keys = queries, documents, numbers
@@ -95,7 +98,8 @@ def _by_query(value: Mapping[Any, Any], keys: Sequence[Sequence[str]], query: An
 
 
 def _of_evaluator(group: Mapping[str, Any]) -> Iterator[Entry]:
-    """Yield the entries of a query group of RRE (Rated Ranking Evaluator), whose queries have the same documents."""
+    """Yield the entries of a query group of RRE (Rated Ranking Evaluator), whose queries have the
+    same documents."""
     holders = [entry.get("placeholders", {}) for entry in group["queries"]]
     queries = [entry.get("$query") or " ".join(map(str, entry.values())) for entry in holders]
     rated = group["relevant_documents"]

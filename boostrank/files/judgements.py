@@ -1,4 +1,5 @@
-"""Values of documents by query, such as judgements, qrels and runs, in files of any form, data frames and mappings.
+"""Values of documents by query, such as judgements, qrels and runs, in files of any form, data
+frames and mappings.
 
 | form | lines, columns or keys |
 |---|---|
@@ -29,7 +30,7 @@ from boostrank.core.text import NUMBER, count_of, no_number, number_in
 from boostrank.core.types import first_true
 from boostrank.data.roles import DEFAULTS, plain_name
 from boostrank.files.blocks import Fault
-from boostrank.files.chunks import lines_of, shown
+from boostrank.files.chunks import lines_of, quote_token
 from boostrank.files.columns import column_of
 from boostrank.files.json_judgements import entries_of, json_of
 from boostrank.files.names import name_in, words_in
@@ -133,7 +134,8 @@ class DocumentRows:
 
 
 def place_of(parts: Sequence[DocumentRows], *row: int) -> str:
-    """Format a row as `FILE:line: document '7555' of query 'red shoe'`, or as "" if there is no row."""
+    """Format a row as `FILE:line: document '7555' of query 'red shoe'`, or as "" if there is no
+    row."""
     for i in row:
         for rows in parts:
             if i < len(rows.qids):
@@ -143,13 +145,15 @@ def place_of(parts: Sequence[DocumentRows], *row: int) -> str:
 
 
 def values_by_query(source: Any, *, run: bool = False) -> Values:
-    """Return the grade (or the score in a run) of each document by query. Documents without a grade are left out.
+    """Return the grade (or the score in a run) of each document by query. Documents without a grade
+    are left out.
 
     Args:
         source: a path, a data frame, or a mapping such as {"q1": {"d1": 2}}.
 
     Raises:
-        FileFormatError: the source cannot be read, or lists a document twice. The message has the line.
+        FileFormatError: the source cannot be read, or lists a document twice. The message has the
+            line.
     """
     if isinstance(source, Values):
         return source
@@ -211,7 +215,7 @@ def read_rows(
     return rows
 
 
-# Lists ---------------------------------------------------------------------------------------------------------------
+# Lists --------------------------------------------------------------------------------------------
 
 
 def _cells(line: bytes) -> list[str]:
@@ -239,6 +243,7 @@ def _add_list(rows: DocumentRows) -> None:
             rows.words |= words_in(line)
         if line.startswith(b"#") or not line.strip():
             continue
+        # RankLib's rows name their query; the other forms are told by the number of cells.
         words_of_row = line.decode("utf-8", "backslashreplace").split()
         if len(words_of_row) > 1 and words_of_row[1].startswith("qid:") and rows.what == "grade":
             qid, name, word = words_of_row[1][4:], name_in(line.partition(b"#")[2]), words_of_row[0]
@@ -247,7 +252,7 @@ def _add_list(rows: DocumentRows) -> None:
             width = width or len(cells)
             if len(cells) != width or width not in forms:
                 raise FileFormatError(
-                    f"{shown(line)} must be {_WORDS[rows.what]}, or a table that names its columns",
+                    f"{quote_token(line)} must be {_WORDS[rows.what]}, or a table that names its columns",
                     file=rows.file,
                     line=number,
                 )
@@ -267,7 +272,7 @@ def _add_list(rows: DocumentRows) -> None:
         warn_user(f"{rows.file}: the pairs of a query and a document have no grades: each counts as 1")
 
 
-# JSON, mappings and frames -------------------------------------------------------------------------------------------
+# JSON, mappings and frames ------------------------------------------------------------------------
 
 
 def _add_json(rows: DocumentRows, entries: Iterable[tuple[int, Any]]) -> None:
@@ -313,11 +318,12 @@ def as_name(value: Any) -> str:
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
-# Tables --------------------------------------------------------------------------------------------------------------
+# Tables -------------------------------------------------------------------------------------------
 
 
 def recognised(role: str, header: Sequence[str]) -> str | None:
-    """Return the column with a role by its name in `NAMES`, or None if there is none, or several."""
+    """Return the column with a role by its name in `NAMES`, or None if there is none, or
+    several."""
     try:
         return column_of(role, header, Reading(), NAMES)
     except DataError:

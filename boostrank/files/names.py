@@ -1,8 +1,9 @@
 """Names of features, of documents and of queries in files.
 
-A file with feature names has one name per line, in feature order, or lines such as `1 name`, `1: name` or `1,name` with
-feature numbers. It can also be an XGBoost feature map (`0 name q`) or JSON: a list of names or a feature store export.
-In libsvm text, comments before the first row may name features, one per line, as in `# f1: name`.
+A file with feature names has one name per line, in feature order, or lines such as `1 name`, `1:
+name` or `1,name` with feature numbers. It can also be an XGBoost feature map (`0 name q`) or JSON:
+a list of names or a feature store export. In libsvm text, comments before the first row may name
+features, one per line, as in `# f1: name`.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def read_names(path: str) -> Names:
 
 
 def features_in_json(text: str, path: str) -> tuple[Any, ...]:
-    """Return the list of features in JSON data, which are names, objects with a `name` or feature extractors."""
+    """Return the list of features in JSON data, which are names, objects with a `name` or feature
+    extractors."""
     keys = "features", "managedList", "featureset", "_source"
     keys += "inference_config", "learning_to_rank", "feature_extractors"
     try:
@@ -99,20 +101,23 @@ def name_of(feature: Any) -> str:
 
 
 def name_in(comment: bytes) -> str:
-    """Return the name of a document from its row's comment: `docid = NAME`, or else the first word, or else ""."""
+    """Return the name of a document from its row's comment: `docid = NAME`, or else the first word,
+    or else ""."""
     match = _DOCID.search(comment)
     words = [match[1]] if match else comment.lstrip(b"#").split(None, 1)
     return words[0].decode("utf-8", "backslashreplace") if words else ""
 
 
 def words_in(text: bytes | bytearray) -> dict[str, str]:
-    """Return the query texts in comment lines such as `# qid:1: red shoe`, which RankLib and Quepid use."""
+    """Return the query texts in comment lines such as `# qid:1: red shoe`, which RankLib and Quepid
+    use."""
     pairs = ((qid.decode("utf-8", "backslashreplace"), words) for qid, words in _QUERY.findall(text))
     return {qid: words.decode("utf-8", "backslashreplace") for qid, words in pairs}
 
 
 def names_in_head(head: bytes, file: str) -> dict[int, str]:
-    """Return the feature names by number from comments before the first row, such as `# f1: name`."""
+    """Return the feature names by number from comments before the first row, such as `# f1:
+    name`."""
     features = []
     for line, text in enumerate(head.split(b"\n"), 1):
         text = text.strip()
@@ -125,7 +130,8 @@ def names_in_head(head: bytes, file: str) -> dict[int, str]:
 
 
 def same_names(before: dict[int, str], names: dict[int, str], file: str) -> dict[int, str]:
-    """Return the names `found` in a file, or the previous files' names. Names that differ are refused."""
+    """Return the names `found` in a file, or the previous files' names. Names that differ are
+    refused."""
     if before and names and before != names:
         number = min(n for n in before.keys() | names.keys() if before.get(n) != names.get(n))
         raise FileFormatError(

@@ -1,4 +1,5 @@
-"""Whole queries from data files of any size, as pieces of lines or record batches, and atomic writers for pieces."""
+"""Whole queries from data files of any size, as pieces of lines or record batches, and atomic
+writers for pieces."""
 
 from __future__ import annotations
 
@@ -73,8 +74,8 @@ class DataFiles:
     def pieces(self) -> Iterator[Piece]:
         """Yield the queries in the files, in order, as pieces of at most one chunk (or one line).
 
-        Query ids and the labels of libsvm text are parsed as strictly as by `read_files`, but the rest of a row is not
-        parsed. A missing final newline is added.
+        Query ids and the labels of libsvm text are parsed as strictly as by `read_files`, but the
+        rest of a row is not parsed. A missing final newline is added.
         """
         for source in self.files:
             if isinstance(source, SimpleNamespace):
@@ -82,7 +83,7 @@ class DataFiles:
         with closing(self.spec.source(self.files, Reading(**self._reading, whole=True))) as opened:
             yield from _pieces(opened, self._progress)
 
-    def whole(self) -> Iterator[Piece]:
+    def contiguous_pieces(self) -> Iterator[Piece]:
         """Yield the pieces, and refuse queries that are not contiguous."""
         return contiguous(self.pieces(), SORT)
 
@@ -92,7 +93,8 @@ class Piece(NamedTuple):
 
     Args:
         text: whole lines, with the comments and blank lines before each row, or a record batch.
-        begins: whether a query begins with this piece. If not, the piece continues the previous one.
+        begins: whether a query begins with this piece. If not, the piece continues the previous
+            one.
         line: line of the first row.
         head: file header, which is a line or a schema.
         column: position of the query id column in a table.
@@ -110,7 +112,8 @@ class Piece(NamedTuple):
     delimiter: str = ""
 
     def renamed(self, prefix: str) -> Piece:
-        """Return the piece with a prefix before its query ids. Numeric ids in columns become text."""
+        """Return the piece with a prefix before its query ids. Numeric ids in columns become
+        text."""
         start, text, head = prefix.encode(), self.text, self.head
         if isinstance(text, memoryview):
             row = _ROW_TO_QID
@@ -181,13 +184,15 @@ def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:
 
 
 def draw(qid: bytes, seed: int, purpose: bytes) -> int:
-    """Return a hash of query id, seed and purpose, which is below 2^64 and does not depend on the file."""
+    """Return a hash of query id, seed and purpose, which is below 2^64 and does not depend on the
+    file."""
     digest = hashlib.blake2b(qid, digest_size=8, key=str(seed).encode()[:64], person=purpose)
     return int.from_bytes(digest.digest(), "little")
 
 
 def contiguous(pieces: Iterable[Piece], mend: str) -> Iterator[Piece]:
-    """Yield pieces. Queries that reappear are refused, with a message that ends in the remedy `mend`."""
+    """Yield pieces. Queries that reappear are refused, with a message that ends in the remedy
+    `mend`."""
     seen: dict[bytes, int] = {}  # file number and line of the first row
     files: list[str] = []
     for piece in pieces:
@@ -205,7 +210,7 @@ def contiguous(pieces: Iterable[Piece], mend: str) -> Iterator[Piece]:
         yield piece
 
 
-# Writers -------------------------------------------------------------------------------------------------------------
+# Writers ------------------------------------------------------------------------------------------
 
 _BUFFER = 1 << 16
 _FIELD = re.compile(r"\{(|:0?\d)\}")
@@ -217,7 +222,8 @@ def _zstd() -> Any:
     return zstd.ZstdCompressor(options={names.checksum_flag: 1, names.compression_level: 1})
 
 
-# Compression favours speed over size. gzip has no time stamp, so that the same lines give the same bytes.
+# Compression favours speed over size. gzip has no time stamp, so that the same lines give the same
+# bytes.
 _PACKERS: dict[str, Callable[[], Any]] = {
     ".gz": lambda: zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS),
     ".bz2": lambda: bz2.BZ2Compressor(),
@@ -276,7 +282,8 @@ class Output:
         """Release the writer. If `finish` was not called, the file is incomplete."""
 
     def sort_into(self, out: Output, pieces: Int64Array) -> None:
-        """Copy pieces (int64[n, 3]: the rank, bytes and rows of each) to another output, stably sorted by rank."""
+        """Copy pieces (int64[n, 3]: the rank, bytes and rows of each) to another output, stably
+        sorted by rank."""
         self._file.seek(0)
         text, before = memoryview(self._file.read()), -1
         out.begin(self._head, self.path)
@@ -355,7 +362,8 @@ class ColumnarOutput(Output):
 
 @contextmanager
 def open_output(path: str, read: Iterable[Any] = (), spec: Format | None = None) -> Iterator[Output]:
-    """Open an output (`-`: standard output), none of `read`, which replaces its file if the block succeeds."""
+    """Open an output (`-`: standard output), none of `read`, which replaces its file if the block
+    succeeds."""
     columnar = spec is not None and issubclass(spec.source, ColumnarSource)
     if spec is not None:
         asked = format_by_name(path) or spec
@@ -392,12 +400,13 @@ def check_target(path: str, read: Iterable[Any]) -> None:
     refuse_sidecars(path)
 
 
-def named(template: str, name: str | int) -> str:
+def name_output(template: str, name: str | int) -> str:
     """Return the path of one of several outputs.
 
     Args:
-        template: path with the placeholder `{}` (or `{:03}` for numbers). Without a placeholder, `-name` is inserted
-            before the file extensions, as in `a/web-train.txt.gz` for `a/web.txt.gz`.
+        template: path with the placeholder `{}` (or `{:03}` for numbers). Without a placeholder,
+            `-name` is inserted before the file extensions, as in `a/web-train.txt.gz` for
+            `a/web.txt.gz`.
         name: text, or a number with at least three digits unless the template has a format.
     """
     if template == STANDARD_STREAM:

@@ -19,25 +19,28 @@ _takes_reader_options = takes_options((*_SHARED, *declared(ReadOptions).values()
 def read(path: AnySource, *, format: str = "auto", **options: Any) -> RankingDataset:
     """Read files of one format as one data set.
 
-    The number of features, and the number of the first feature (0 or 1), are the same for all files. Columns of tables
-    are matched by name. Each query must be in one file, and ids may restart in each file. A query that continues in the
-    next file is refused, or joined if `regroup` is set, and then `input_rows` records the original rows. The group
-    sizes in `FILE.query` or `FILE.group` define the queries of a file without query ids, and `FILE.weight` contains
-    weights.
+    The number of features, and the number of the first feature (0 or 1), are the same for all
+    files. Columns of tables are matched by name. Each query must be in one file, and ids may
+    restart in each file. A query that continues in the next file is refused, or joined if `regroup`
+    is set, and then `input_rows` records the original rows. The group sizes in `FILE.query` or
+    `FILE.group` define the queries of a file without query ids, and `FILE.weight` contains weights.
 
     Args:
-        path: a plain or compressed (gzip, bzip2, xz, zstd) file, several files, a pattern such as `shards/*.gz`, a
-            binary file object, or "-" for standard input.
-        format: name of the format: libsvm (SVMrank, LETOR), csv, tsv, parquet or arrow; "auto" detects it from the file
-            name, else the content.
-        options: fields of `boostrank.options.ReadOptions`, the reading options in `boostrank train --help`. `like` is
-            the training data (or their `FeatureSpace`) whose features are read: others are ignored with a warning, and
-            absent ones are zero. `threads` (None for all cores) does not affect the result. `progress` is called with
-            the bytes read and their total (or None).
+        path: a plain or compressed (gzip, bzip2, xz, zstd) file, several files, a pattern such as
+            `shards/*.gz`, a binary file object, or "-" for standard input.
+        format: name of the format: libsvm (SVMrank, LETOR), csv, tsv, parquet or arrow; "auto"
+            detects it from the file name, else the content.
+        options: fields of `boostrank.options.ReadOptions`, the reading options in `boostrank train
+            --help`. `like` is the training data (or their `FeatureSpace`) whose features are read:
+            others are ignored with a warning, and absent ones are zero. `threads` (None for all
+            cores) does not affect the result. `progress` is called with the bytes read and their
+            total (or None).
 
     Raises:
-        FileFormatError: unreadable content. The message names the file, the first such line or row, and the column.
-        ParameterError: an option is out of range, contradicts another option, or is not supported by the format.
+        FileFormatError: unreadable content. The message names the file, the first such line or row,
+            and the column.
+        ParameterError: an option is out of range, contradicts another option, or is not supported
+            by the format.
 
     Example:
         >>> import io
@@ -58,13 +61,13 @@ def stream(
 ) -> RankingDataset:
     """Read files and keep their features on disk, from which `features` reads slices.
 
-    Each value takes 4 bytes in an unnamed temporary file (in the cache folder, else in `TMPDIR`), which is removed with
-    the data set or when the process ends.
+    Each value takes 4 bytes in an unnamed temporary file (in the cache folder, else in `TMPDIR`),
+    which is removed with the data set or when the process ends.
 
     Args:
         path, options: see `boostrank.read`; `format` is an option.
-        cache: cache folder. True means `.boostrank-cache` next to the first file, and False disables the cache, which
-            is never used for sources that can be read only once (pipes).
+        cache: cache folder. True means `.boostrank-cache` next to the first file, and False
+            disables the cache, which is never used for sources that can be read only once (pipes).
         external_memory: whether XGBoost also keeps its bins on disk.
 
     Raises:

@@ -1,7 +1,8 @@
 """Side files with group sizes and weights, as in LightGBM's and XGBoost's text formats.
 
-`data.txt.query` or `data.txt.group` contains the number of rows of each query, one per line. `data.txt.weight` contains
-one positive weight per query, or one per row of at least 0. Row weights that vary within a query are document weights.
+`data.txt.query` or `data.txt.group` contains the number of rows of each query, one per line.
+`data.txt.weight` contains one positive weight per query, or one per row of at least 0. Row weights
+that vary within a query are document weights.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _NUMBER = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
-    """Return the first existing file with one of the suffixes (for `data.txt.gz` also after `data.txt`), or None."""
+    """Return the first existing file with one of the suffixes (for `data.txt.gz` also after
+    `data.txt`), or None."""
     if path is None:
         return None
     sidecar = next(filter(os.path.lexists, sidecar_paths(path, suffixes)), None)
@@ -55,7 +57,8 @@ def refuse_sidecars(path: str, suffixes: tuple[str, ...] = (*GROUP_SUFFIXES, WEI
 
 
 def some_sizes(path: str | None) -> list[int]:
-    """Return the group sizes that can be read, or [] if there is no file. Errors are left to `read_sizes`."""
+    """Return the group sizes that can be read, or [] if there is no file. Errors are left to
+    `read_sizes`."""
     if path is None:
         return []
     return [int(word) for word in read_text(path, errors="replace").split() if word.isdigit() and len(word) < 10]
@@ -86,7 +89,8 @@ def check_sizes(path: str, sizes: Int64Array, name: str) -> None:
 
 
 def read_weights(path: str, rows: int) -> Float64Array:
-    """Read weights, float64[M], which must be finite and positive, or at least 0 if there is one per row."""
+    """Read weights, float64[M], which must be finite and positive, or at least 0 if there is one
+    per row."""
     weights = []
     for number, text in _lines(path):
         value = float(text) if _NUMBER.fullmatch(text) else np.inf

@@ -1,7 +1,7 @@
 """Files of one format, which are read as blocks of rows in order, and the registry of formats.
 
-Training, prediction, the doctor and the memory estimate all read the blocks of a `Source`. A format is a module in
-`boostrank.files.formats` with a `SPEC`.
+Training, prediction, the doctor and the memory estimate all read the blocks of a `Source`. A format
+is a module in `boostrank.files.formats` with a `SPEC`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ T = TypeVar("T")
 OneSource = str | os.PathLike[str] | BinaryIO
 AnySource = OneSource | Sequence[OneSource]
 Progress = Callable[[int, int | None], None] | None
-"""Function that is called with the number of bytes read and the total number, which is None if it is unknown."""
+"""Function that is called with the number of bytes read and the total number, which is None if it
+is unknown."""
 
 MAX_LINE = 64 << 20
 _SMALLEST_CHUNK = 1 << 20  # smaller chunks cost more overhead than their balance saves
@@ -55,11 +56,12 @@ class Reading(ReadOptions):
         like: training data or their features.
         labelled: whether tables must have labels. If not, missing labels are read as 0.
         rows_alone: whether to read only features, for prediction.
-        lenient: whether to skip unreadable rows and to read words such as "null" as missing values, for the doctor.
+        lenient: whether to skip unreadable rows and to read words such as "null" as missing values,
+            for the doctor.
         pick: names of numeric columns and of text columns; other columns are not read.
         whole: whether to parse only query ids and to keep the text of the rows, for the file tools.
-        takes_categories: whether the program that will serve the model supports categories. If not, messages suggest
-            dropping text columns.
+        takes_categories: whether the program that will serve the model supports categories. If not,
+            messages suggest dropping text columns.
     """
 
     like: RankingDataset | FeatureSpace | None = None
@@ -103,7 +105,8 @@ class Reading(ReadOptions):
 
     @property
     def roles(self) -> dict[str, Any]:
-        """Options `label`, `qid`, `weight`, `id` and `drop`, which default to those of the training data."""
+        """Options `label`, `qid`, `weight`, `id` and `drop`, which default to those of the training
+        data."""
         roles = {} if self.space is None else dict(self.space.columns)
         for role in (*DEFAULTS, "drop"):
             if (value := getattr(self, role)) is not None:
@@ -177,8 +180,10 @@ class Source:
         chunk_bytes: default number of bytes that a thread parses at a time.
         base: number of the first feature; None if it depends on the files.
         blanks: whether empty cells are missing values, so that missing values need no warning.
-        has_qid: whether rows have query ids. If not, side files with group sizes define the queries.
-        has_columns: whether a header defines the features and their order, so that later files must have them.
+        has_qid: whether rows have query ids. If not, side files with group sizes define the
+            queries.
+        has_columns: whether a header defines the features and their order, so that later files must
+            have them.
     """
 
     unused: tuple[str, ...] = ()
@@ -212,7 +217,7 @@ class Source:
             self.close()
             raise
 
-    # A format defines these ------------------------------------------------------------------------------------------
+    # A format defines these -----------------------------------------------------------------------
 
     def open_file(self, source: OneSource, max_bytes: int | None) -> Any:
         """Open a file as a `File`."""
@@ -226,20 +231,24 @@ class Source:
         raise NotImplementedError
 
     def schema(self, totals: Any) -> FeatureSpace:
-        """Return the features with all their names and categories, given the `assemble.Totals` of all blocks."""
+        """Return the features with all their names and categories, given the `assemble.Totals` of
+        all blocks."""
         raise NotImplementedError
 
     def in_order(self, block: Block) -> None:
-        """Complete a block with values that depend on earlier blocks, such as the codes of categories."""
+        """Complete a block with values that depend on earlier blocks, such as the codes of
+        categories."""
 
     def numbered_names(self, base: int = 1) -> Mapping[int, str]:
-        """Return a mapping from feature numbers to names, as set by options or files, or {} if there are none."""
+        """Return a mapping from feature numbers to names, as set by options or files, or {} if
+        there are none."""
         return {}
 
-    # ------------------------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def place_of(self, base: int) -> Int64Array | None:
-        """Return the column of each feature in the training data, int64[d], or None to match features by position."""
+        """Return the column of each feature in the training data, int64[d], or None to match
+        features by position."""
         space, names = self.reading.space, self.numbered_names(base)
         if self.has_columns or space is None or not names or all(map(NUMBERED.fullmatch, space.feature_names)):
             return None
@@ -251,7 +260,8 @@ class Source:
         return np.array([numbers[name] for name in space.feature_names], np.int64) - base
 
     def warn_of_categories(self, whose: str) -> None:
-        """Warn about categories that were read as missing values because the data `whose` lack them."""
+        """Warn about categories that were read as missing values because the data `whose` lack
+        them."""
         for coding in self.codings.values():
             coding.warn(whose)
 
@@ -270,7 +280,8 @@ class Source:
         return file
 
     def loads(self, chunk_bytes: int, threads: int) -> Iterator[tuple[File, Callable[[Any], Any] | None]]:
-        """Yield (file, None) for each file, then (file, load) for each of its chunks. `leave` closes the file."""
+        """Yield (file, None) for each file, then (file, load) for each of its chunks. `leave`
+        closes the file."""
         for i in range(len(self._files)):
             file = self._next(i) if i else self.first
             size = min(chunk_bytes, MAX_LINE)
@@ -289,8 +300,8 @@ class Source:
     ) -> Iterator[tuple[File, Block]]:
         """Yield each file and block in order. The first block of each file is empty.
 
-        The thread that parses a block calls `then` on it and stores the result in `Block.result`. The number of
-        unfinished blocks is at most the number of threads plus 2.
+        The thread that parses a block calls `then` on it and stores the result in `Block.result`.
+        The number of unfinished blocks is at most the number of threads plus 2.
         """
 
         def parsed(file: File, load: Callable[[Any], Any] | None) -> Block:
@@ -363,7 +374,8 @@ def _ahead(items: Iterator[T]) -> Iterator[T]:
 
 
 def expand(source: AnySource) -> list[OneSource]:
-    """Return a list of files in which folders and patterns (`*`, `?`, `[...]`) are replaced by their files."""
+    """Return a list of files in which folders and patterns (`*`, `?`, `[...]`) are replaced by
+    their files."""
     sources: list[OneSource] = []
     for item in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
         path = path_of(item)
@@ -421,7 +433,7 @@ def size_of(source: OneSource) -> int | None:
     return info.st_size if stat.S_ISREG(info.st_mode) else None
 
 
-# Formats --------------------------------------------------------------------------------------------------------------
+# Formats ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -451,7 +463,8 @@ FORMATS: Registry[Format] = Registry("boostrank.files.formats", "format of data"
 
 
 def format_of(source: Any, format: str = "auto") -> Format:
-    """Return the format of files, folders, patterns or file objects from the file extension or else the content."""
+    """Return the format of files, folders, patterns or file objects from the file extension or else
+    the content."""
     if format != "auto":
         return FORMATS.get(format)
     specs = {}
@@ -464,7 +477,8 @@ def format_of(source: Any, format: str = "auto") -> Format:
 
 
 def format_by_name(path: str) -> Format | None:
-    """Return the format for a file extension, or None if it is unknown. The extension of a compression is ignored."""
+    """Return the format for a file extension, or None if it is unknown. The extension of a
+    compression is ignored."""
     for packed in _PACKED:
         path = path.removesuffix(packed)
     return next((spec for spec in FORMATS if path.lower().endswith(spec.endings)), None)
@@ -476,7 +490,8 @@ def format_by_magic(head: bytes) -> Format | None:
 
 
 def _by_content(source: Any) -> Format:
-    """Return the format of a regular file from its content. The default is libsvm, also for pipes."""
+    """Return the format of a regular file from its content. The default is libsvm, also for
+    pipes."""
     libsvm = FORMATS.get("libsvm")
     if not os.path.isfile(path_of(source) or ""):
         return libsvm

@@ -1,15 +1,17 @@
-"""Streaming reader that keeps features in a temporary file, a few blocks in memory, and labels and queries in a cache.
+"""Streaming reader that keeps features in a temporary file, a few blocks in memory, and labels and
+queries in a cache.
 
-One pass over the files writes their float32 values, dense or sparse. Labels and queries stay in memory. Later steps
-(bins, hashes, predictions) read pieces of rows at the speed of the page cache. Labels, queries, width and warnings are
-cached with a key that consists of the state of the files, the reader's code and its options, so a second run reads the
-text only if it needs the features.
+One pass over the files writes their float32 values, dense or sparse. Labels and queries stay in
+memory. Later steps (bins, hashes, predictions) read pieces of rows at the speed of the page cache.
+Labels, queries, width and warnings are cached with a key that consists of the state of the files,
+the reader's code and its options, so a second run reads the text only if it needs the features.
 
-A cache entry is one file: NumPy's npz with the arrays and a header (JSON with key and note), then a checksum. It may
-refer to one large file of another library, whose length and checksum are in the header and are verified first. Both
-files are written under new names and synced before the entry is renamed into place, so a killed run leaves the old or
-the new entry. If two runs write the same entry, the last one wins, and both are correct. An entry is ignored if it
-has another key, version, machine or user, or is truncated or damaged. Entries contain no code (no pickles).
+A cache entry is one file: NumPy's npz with the arrays and a header (JSON with key and note), then a
+checksum. It may refer to one large file of another library, whose length and checksum are in the
+header and are verified first. Both files are written under new names and synced before the entry is
+renamed into place, so a killed run leaves the old or the new entry. If two runs write the same
+entry, the last one wins, and both are correct. An entry is ignored if it has another key, version,
+machine or user, or is truncated or damaged. Entries contain no code (no pickles).
 """
 
 from __future__ import annotations
@@ -72,11 +74,12 @@ _INVALID = (
 CHUNK_BYTES = 4 << 20
 
 
-# Rows on disk ---------------------------------------------------------------------------------------------------------
+# Rows on disk -------------------------------------------------------------------------------------
 
 
 class _Place(NamedTuple):
-    """The position of a block in the file, its number of rows, and its width (dense) or number of values (sparse)."""
+    """The position of a block in the file, its number of rows, and its width (dense) or number of
+    values (sparse)."""
 
     offset: int
     rows: int
@@ -157,10 +160,12 @@ class RowStore:
 
 
 class StoredFeatures(InParts):
-    """Features on disk, float32[N, d]. The slices `features[a:b]` and `features[rows]` are read into memory.
+    """Features on disk, float32[N, d]. The slices `features[a:b]` and `features[rows]` are read
+    into memory.
 
     Args:
-        store: the rows, or a function that reads the text when rows are first used, which a cache may make unnecessary.
+        store: the rows, or a function that reads the text when rows are first used, which a cache
+            may make unnecessary.
         base: number of the first feature in the file.
     """
 
@@ -211,19 +216,21 @@ class StoredFeatures(InParts):
         return out
 
 
-# The cache ------------------------------------------------------------------------------------------------------------
+# The cache ----------------------------------------------------------------------------------------
 
 
 @dataclass
 class Entry:
-    """The contents of an entry: plain data, arrays by name, and the opened and verified large file if there is one."""
+    """The contents of an entry: plain data, arrays by name, and the opened and verified large file
+    if there is one."""
 
     note: dict[str, Any]
     arrays: dict[str, Array]
     big: BinaryIO | None = None
 
     def big_path(self) -> str:
-        """Return a path to the verified file, which remains valid if the file is replaced in the meantime."""
+        """Return a path to the verified file, which remains valid if the file is replaced in the
+        meantime."""
         assert self.big is not None
         same = f"/proc/self/fd/{self.big.fileno()}"
         return same if os.path.exists(same) else str(self.big.name)
@@ -267,7 +274,8 @@ class Cache:
     ) -> bool:
         """Write or replace an entry. Return False on failure, and store the reason in `refused`.
 
-        The contents must depend only on the key. `write_big` writes the large file and returns True if it is complete.
+        The contents must depend only on the key. `write_big` writes the large file and returns True
+        if it is complete.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -301,7 +309,8 @@ def entry_name(what: str, *parts: Any) -> str:
 
 
 def file_state(path: str) -> list[Any] | None:
-    """Return the size, modification time, change time and inode of a file, or None if it does not exist."""
+    """Return the size, modification time, change time and inode of a file, or None if it does not
+    exist."""
     try:
         info = os.stat(path)
     except OSError:
@@ -362,7 +371,8 @@ def _big_file(folder: Path, name: str, write: Callable[[str], bool] | None) -> I
 
 
 def _checksum(file: BinaryIO) -> str:
-    """Return a hash of CRC-32 values of the file, which detects accidental damage at memory speed."""
+    """Return a hash of CRC-32 values of the file, which detects accidental damage at memory
+    speed."""
     digest = hashlib.blake2b(digest_size=16)
     file.seek(0)
     buffer = bytearray(_CHECKED_AT_A_TIME)
@@ -375,7 +385,8 @@ def _checksum(file: BinaryIO) -> str:
 def _open(path: Path) -> BinaryIO:
     """Open a regular file that belongs to this user or root.
 
-    Checksums do not prevent attacks, engines trust the files they load, and data folders are often writable by others.
+    Checksums do not prevent attacks, engines trust the files they load, and data folders are often
+    writable by others.
     """
     info = os.stat(path)  # before opening, which would block on a pipe
     if not stat.S_ISREG(info.st_mode) or (os.name != "nt" and info.st_uid not in (0, os.geteuid())):
@@ -393,7 +404,7 @@ def _big_name(entry: Path) -> str | None:
     return None if big is None else big.name
 
 
-# The reader -----------------------------------------------------------------------------------------------------------
+# The reader ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -448,7 +459,8 @@ def stream_files(
 
 
 def _like(reading: Reading) -> Any:
-    """Return what later files depend on in the training data: feature numbers, feature names and query ids."""
+    """Return what later files depend on in the training data: feature numbers, feature names and
+    query ids."""
     space = reading.space
     if space is None:
         return None

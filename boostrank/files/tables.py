@@ -1,6 +1,8 @@
-"""Tables in any format: conversion of Arrow columns to blocks, and batches of selected columns for side data and logs.
+"""Tables in any format: conversion of Arrow columns to blocks, and batches of selected columns for
+side data and logs.
 
-A format (`formats`) yields Arrow columns, `columns` chooses the features, `TableSource.parse` turns them into numbers.
+A format (`formats`) yields Arrow columns, `columns` chooses the features, `TableSource.parse` turns
+them into numbers.
 """
 
 from __future__ import annotations
@@ -100,7 +102,8 @@ class Batch:
     # Columns by name
 
     def text(self, name: str) -> Any:
-        """Return a column as an Arrow text array, without surrounding blanks in CSV. Null is missing."""
+        """Return a column as an Arrow text array, without surrounding blanks in CSV. Null is
+        missing."""
         text = self.words(self._place(name))
         return text if self.by_row else arrow(".compute").utf8_trim_whitespace(text)
 
@@ -109,7 +112,8 @@ class Batch:
         return np.asarray(self.numbers(self._place(name)), np.float64)
 
     def names(self, name: str) -> Array:
-        """Return a column as text, object[n]. Missing values become "", and whole floats are written as integers."""
+        """Return a column as text, object[n]. Missing values become "", and whole floats are
+        written as integers."""
         position = self._place(name)
         text = self.words(position).fill_null("")
         if arrow().types.is_floating(self.decoded(position).type):
@@ -146,7 +150,8 @@ class Batch:
         return np.asarray(array)
 
     def codes(self, position: int) -> tuple[Float64Array, list[Any]]:
-        """Return each row's position in the list of these rows' categories (NaN is missing), and the list."""
+        """Return each row's position in the list of these rows' categories (NaN is missing), and
+        the list."""
         codes, values = read_codes(arrow().chunked_array([self.sound(position)]))
         return np.where(codes < 0, np.nan, codes), values
 
@@ -170,7 +175,8 @@ class Batch:
         return plain.take(coded.indices)
 
     def query_ids(self, position: int) -> tuple[Array, list[Fault]]:
-        """Return the query id of each row as int64 or objects (see `runs_of`), and the rows without a query id."""
+        """Return the query id of each row as int64 or objects (see `runs_of`), and the rows without
+        a query id."""
         pa, pc, array, name = arrow(), arrow(".compute"), self.decoded(position), self.columns.header[position]
         array = array.cast(pa.int64()) if pa.types.is_boolean(array.type) else array
         kind = array.type
@@ -207,7 +213,8 @@ class Batch:
         return (values.cast(arrow().large_string()) if is_text(values.type) else values).take(array.indices)
 
     def sound(self, position: int) -> Any:
-        """Validate and return a text or dictionary column, because damaged files may contain any bytes and codes."""
+        """Validate and return a text or dictionary column, because damaged files may contain any
+        bytes and codes."""
         try:
             self.arrays[position].validate(full=True)
         except arrow().ArrowException as error:
@@ -241,10 +248,12 @@ class TableSource(Source):
 
     @abstractmethod
     def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Int64Array]:
-        """Return a chunk as it is written in the file: text or record batch, header, and the end of each row."""
+        """Return a chunk as it is written in the file: text or record batch, header, and the end of
+        each row."""
 
     def _as_written(self, chunk: Any, batch: Batch) -> Block:
-        """Return the rows before the first unreadable row as they are written in the file, with their queries."""
+        """Return the rows before the first unreadable row as they are written in the file, with
+        their queries."""
         position, lines = batch.columns.qid, batch.lines
         assert position is not None
         ids, faults = batch.query_ids(position)
@@ -275,7 +284,8 @@ class TableSource(Source):
         return columns
 
     def with_text(self, columns: Columns, text: Mapping[int, tuple[int, int]], line: int, file: str) -> Columns:
-        """Refuse text features, given their values and cells in the first rows. Lenient reading codes them."""
+        """Refuse text features, given their values and cells in the first rows. Lenient reading
+        codes them."""
         if not text:
             return columns
         names = {columns.header[position]: numbers for position, numbers in text.items()}
@@ -373,7 +383,8 @@ class TableSource(Source):
         return Coding(name, ordered=ordered)
 
     def _check_infinities(self, out: Float32Array, batch: Batch, values: dict[int, Array], faults: list[Fault]) -> int:
-        """Treat infinite values according to the options, add faults, and return the number of accepted values."""
+        """Treat infinite values according to the options, add faults, and return the number of
+        accepted values."""
         at, inf = np.nonzero(np.isinf(out)), self.reading.inf
         if inf != "keep":
             out[at] = np.nan
@@ -395,7 +406,8 @@ class TableSource(Source):
 
 
 def text_words(text: Mapping[str, tuple[int, int]], reading: Reading) -> tuple[str, str]:
-    """Return the message about text features, a mapping to (values, cells), and the options that read the table."""
+    """Return the message about text features, a mapping to (values, cells), and the options that
+    read the table."""
     no_classes = [  # ids, or constant
         name
         for name, (n, cells) in text.items()
@@ -482,7 +494,8 @@ def whole_numbers(
     kept: npt.NDArray[np.bool_] | None,
     refuse: Callable[[int, str], Exception],
 ) -> Int64Array:
-    """Return numbers as int64[n]. Rows that are not kept are not checked and become `low`. See `Batch.whole`."""
+    """Return numbers as int64[n]. Rows that are not kept are not checked and become `low`. See
+    `Batch.whole`."""
     with np.errstate(invalid="ignore"):
         good = (values >= low) & (values <= high) & (values == np.floor(values))
     bad = first_true(~good if kept is None else ~good & kept)

@@ -1,13 +1,15 @@
 """Tools that split, sample, shard, sort and merge data files of any size and keep queries whole.
 
-Lines of text (libsvm, CSV, TSV) are copied unchanged, with the comments and blank lines before them. Columns of Parquet
-and Arrow files keep their types and values. Memory use is a few chunks of text or 64 MiB of columns, plus about 150
-bytes per query. `sort` also uses the memory that its limit allows. Outputs are written atomically, and are compressed
-if their names say so. Several input files form one data set, as in `read_files`.
+Lines of text (libsvm, CSV, TSV) are copied unchanged, with the comments and blank lines before
+them. Columns of Parquet and Arrow files keep their types and values. Memory use is a few chunks of
+text or 64 MiB of columns, plus about 150 bytes per query. `sort` also uses the memory that its
+limit allows. Outputs are written atomically, and are compressed if their names say so. Several
+input files form one data set, as in `read_files`.
 
-All tools take `source` and `progress` like `read_files`, and in `reading` its `format` and, for tables, `qid`, the
-query id column. They raise ParameterError for options out of range, DataError for outputs without queries, and
-FileFormatError for unreadable rows and (except `sort`) for queries that are not contiguous.
+All tools take `source` and `progress` like `read_files`, and in `reading` its `format` and, for
+tables, `qid`, the query id column. They raise ParameterError for options out of range, DataError
+for outputs without queries, and FileFormatError for unreadable rows and (except `sort`) for queries
+that are not contiguous.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from boostrank.files.pieces import (
     check_target,
     contiguous,
     draw,
-    named,
+    name_output,
     open_output,
 )
 from boostrank.files.source import AnySource, Progress
@@ -62,11 +64,12 @@ def split(
 ) -> list[Written]:
     """Assign every query to one of several files by a hash of its id.
 
-    The part of a query does not depend on the other queries, so no query moves from training to test when the file
-    grows. The actual shares vary as in a random draw.
+    The part of a query does not depend on the other queries, so no query moves from training to
+    test when the file grows. The actual shares vary as in a random draw.
 
     Args:
-        output: path in which `{}` is replaced by the part. Without it, `-part` is inserted before the file extensions.
+        output: path in which `{}` is replaced by the part. Without it, `-part` is inserted before
+            the file extensions.
         parts: share of the queries by part. The shares must sum to 1.
     """
     for name, share in parts.items():
@@ -85,15 +88,17 @@ def split(
             part = bisect.bisect_right(limits, draw(piece.qid, seed, b"split"))
         return part
 
-    paths = [named(output, name) for name in parts]
+    paths = [name_output(output, name) for name in parts]
     return _distribute(DataFiles(source, progress, reading), paths, choose, "try another seed")
 
 
 def shard(source: AnySource, output: str, shards: int, *, progress: Progress = None, **reading: Any) -> list[Written]:
-    """Distribute whole queries over files of about equal size. Each query goes to the file with the fewest rows so far.
+    """Distribute whole queries over files of about equal size. Each query goes to the file with the
+    fewest rows so far.
 
     Args:
-        output: see `split`. Shards are numbered from 0 with three digits, or with a format such as `{:05}`.
+        output: see `split`. Shards are numbered from 0 with three digits, or with a format such as
+            `{:05}`.
     """
     if not 1 <= shards <= MAX_OUTPUTS:
         raise ParameterError(f"shards={shards!r} is out of range; allowed: 1 to {MAX_OUTPUTS}")
@@ -106,7 +111,7 @@ def shard(source: AnySource, output: str, shards: int, *, progress: Progress = N
         rows += piece.rows
         return current
 
-    paths = [named(output, i) for i in range(shards)]
+    paths = [name_output(output, i) for i in range(shards)]
     return _distribute(DataFiles(source, progress, reading), paths, choose, "take fewer shards")
 
 
@@ -115,7 +120,8 @@ def sample(
 ) -> Written:
     """Sample queries by a hash of their ids and write them in input order.
 
-    The sample does not depend on the order of the input. With the same seed, a larger sample contains a smaller one.
+    The sample does not depend on the order of the input. With the same seed, a larger sample
+    contains a smaller one.
 
     Args:
         output: path of the sample, or "-" for standard output.
@@ -133,11 +139,12 @@ def sample(
 
     with open_output(output, data.files, data.spec) as out, data.again(number is not None):
         if number is not None:
-            draws = heapq.nsmallest(number, (draw(part.qid, seed, b"sample") for part in data.whole() if part.begins))
+            qids = (part.qid for part in data.contiguous_pieces() if part.begins)
+            draws = heapq.nsmallest(number, (draw(qid, seed, b"sample") for qid in qids))
             if len(draws) < number:
                 raise DataError(f"{number:,} queries requested, but there are only {len(draws):,}")
             limit = draws[-1] + 1
-        _send(data.whole(), [out], choose)
+        _send(data.contiguous_pieces(), [out], choose)
         if out.queries == 0:
             raise DataError("no query was drawn; use a larger share or another seed")
     return out.written
@@ -148,8 +155,9 @@ def sort(
 ) -> Written:
     """Bring the rows of each query together in files of any size, keeping their order.
 
-    The order is that of `read_files(regroup=True)`: queries are sorted by their first rows, and rows keep their order.
-    Queries are distributed over temporary files next to the output, each of which is sorted in memory.
+    The order is that of `read_files(regroup=True)`: queries are sorted by their first rows, and
+    rows keep their order. Queries are distributed over temporary files next to the output, each of
+    which is sorted in memory.
 
     Args:
         output: path; "-" for standard output.
@@ -191,9 +199,11 @@ def merge(
     """Concatenate data sets that have the same format and columns.
 
     Args:
-        sources: data sets, each like `source` in the other tools. A query that occurs in two of them is refused.
+        sources: data sets, each like `source` in the other tools. A query that occurs in two of
+            them is refused.
         output: path; "-" for standard output.
-        rename: whether to prefix the query ids in each set with `1-`, `2-`, ..., because ids restart in each set.
+        rename: whether to prefix the query ids in each set with `1-`, `2-`, ..., because ids
+            restart in each set.
     """
     sets = [DataFiles(source, progress, reading) for source in sources]
     files = [file for dataset in sets for file in dataset.files]
@@ -236,7 +246,7 @@ def _distribute(data: DataFiles, paths: list[str], choose: Callable[[Piece], int
             )
     with ExitStack() as stack:
         outputs = [stack.enter_context(open_output(path, spec=data.spec)) for path in paths]
-        _send(data.whole(), outputs, choose)
+        _send(data.contiguous_pieces(), outputs, choose)
         empty = [out.path for out in outputs if out.queries == 0]
         if empty:
             raise DataError(f"there is no query for {', '.join(empty)}, so nothing was written; {if_empty}")

@@ -29,10 +29,12 @@ def write_libsvm(
     *,
     zero_based: bool = False,
 ) -> None:
-    """Write lines `label qid:ID number:value ... # NAME` atomically, where document names are optional.
+    """Write lines `label qid:ID number:value ... # NAME` atomically, where document names are
+    optional.
 
-    Dense matrices are written in full, sparse ones with their stored values and a zero where the width requires it, in
-    the fewest digits that give the same float32 again. Query or document weights are written to `FILE.weight`.
+    Dense matrices are written in full, sparse ones with their stored values and a zero where the
+    width requires it, in the fewest digits that give the same float32 again. Query or document
+    weights are written to `FILE.weight`.
 
     Args:
         path: path of the file, which is compressed if the path ends in `.gz`.
@@ -40,8 +42,8 @@ def write_libsvm(
         zero_based: whether the first feature has number 0 instead of 1.
 
     Raises:
-        DataError: an id or name cannot be stored, both queries and documents have weights, or an existing side file
-            would be read with the new file.
+        DataError: an id or name cannot be stored, both queries and documents have weights, or an
+            existing side file would be read with the new file.
         TrainingError: the file cannot be written. An existing file is then left unchanged.
     """
     if not isinstance(data, RankingDataset):
@@ -70,8 +72,8 @@ def _write(file: Any, data: RankingDataset, heads: list[bytes], tails: list[byte
         end = min(begin + step, data.n_documents)
         row_ends, columns, values = _cells(data.features[begin:end])
         if data.is_sparse and begin == 0:
-            # Without zeros for the last column, and for the first one if numbers start at 0, the reader would see a
-            # narrower or a 1-based matrix.
+            # Without zeros for the last column, and for the first one if numbers start at 0, the
+            # reader would see a narrower or a 1-based matrix.
             last, first = data.n_features - 1, int(row_ends[0])
             corners = [column for column in ({last, 0} if base == 0 else {last}) if 0 <= column <= last]
             missing = np.setdiff1d(np.array(corners, np.int32), data.features.indices)
@@ -87,7 +89,8 @@ def _write(file: Any, data: RankingDataset, heads: list[bytes], tails: list[byte
 
 
 def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
-    """Return the number of stored values up to the end of each row, their columns from 0, and the values."""
+    """Return the number of stored values up to the end of each row, their columns from 0, and the
+    values."""
     if isinstance(rows, np.ndarray):
         n, columns = rows.shape
         ids = np.tile(np.arange(columns, dtype=np.int32), n)
@@ -97,7 +100,8 @@ def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
 
 
 def _weights(data: RankingDataset) -> Float64Array | None:
-    """Return one weight per query or per row, or None. The reader must take row weights for document weights."""
+    """Return one weight per query or per row, or None. The reader must take row weights for
+    document weights."""
     of_documents = data.document_weights
     if of_documents is None:
         return data.queries.weights
@@ -136,5 +140,6 @@ def _tails(data: RankingDataset) -> list[bytes]:
 
 
 def score_text(scores: Float64Array) -> bytes:
-    """Return text with one score per line, written with the fewest digits that give the same number again."""
+    """Return text with one score per line, written with the fewest digits that give the same number
+    again."""
     return "".join([f"{score!r}\n" for score in np.asarray(scores, np.float64).tolist()]).encode()

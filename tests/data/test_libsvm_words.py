@@ -12,7 +12,7 @@ import pytest
 from boostrank.core.errors import DataWarning, FileFormatError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.files.assemble import read_files as read_libsvm
-from boostrank.files.chunks import separator_in, shown
+from boostrank.files.chunks import quote_token, separator_in
 from boostrank.files.formats.libsvm import check_no_table
 from boostrank.files.side_files import read_sizes, read_weights, some_sizes
 from boostrank.options import ReadOptions
@@ -203,7 +203,7 @@ def test_half_of_the_cells_make_a_dense_matrix(cells: int, layout: str) -> None:
      (b"\x1b[0m\t\x7f", r"'\x1b[0m\t\x7f'"), (b"y" * 41, f"'{'y' * 40}...'")],
 )  # fmt: skip
 def test_a_token_is_shown_printable_and_not_too_long(token: bytes, text: str) -> None:
-    assert shown(token) == text
+    assert quote_token(token) == text
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_table_is_known_by_its_first_line(head: bytes, kind: str | None, refus
         return
     with pytest.raises(FileFormatError) as caught:
         check_no_table(head, "a.txt")
-    line = shown(head.partition(b"\n")[0])
+    line = quote_token(head.partition(b"\n")[0])
     for word in (refused, line, f"--format {refused.lower()}"):
         assert word in caught.value.reason
     assert (caught.value.file, caught.value.line) == ("a.txt", 1)

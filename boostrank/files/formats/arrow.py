@@ -1,4 +1,5 @@
-"""Arrow files (Feather 2, IPC files and streams) and Parquet files, read as record batches of the requested columns."""
+"""Arrow files (Feather 2, IPC files and streams) and Parquet files, read as record batches of the
+requested columns."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _FEATHER_1, _FILE, _STREAM = b"FEA1", b"ARROW1", b"\xff\xff\xff\xff"
 
 
 class ColumnarSource(TableSource):
-    """Source of files that consist of record batches. Each format defines how to open such a file."""
+    """Source of files that consist of record batches. Each format defines how to open such a
+    file."""
 
     by_row = True
     unused = (*TableSource.unused, "missing_tokens")
@@ -28,7 +30,8 @@ class ColumnarSource(TableSource):
 
     @abstractmethod
     def open_batches(self, file: Any) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
-        """Return the schema, the number of rows (None if unknown), and a function from (positions, rows) to batches."""
+        """Return the schema, the number of rows (None if unknown), and a function from (positions,
+        rows) to batches."""
 
     def open_file(self, source: OneSource, max_bytes: int | None) -> ColumnarFile:
         if is_buffer(source):
@@ -59,6 +62,7 @@ class ColumnarSource(TableSource):
             raise FileFormatError(f"the file cannot be read: {' '.join(str(error).split())}", file=file.name) from None
         if file.rows is not None and file.rows < 0:
             raise FileFormatError(f"the file is damaged: it declares {file.rows:,} rows", file=file.name)
+        # Choose the columns, and check their types.
         declared = {field.name for field in schema if pa.types.is_dictionary(field.type)}
         noted = _categorical(schema)
         if self.columns is None:
@@ -164,7 +168,8 @@ class ColumnarFile(File):
 
 
 def _bytes_of(data: Any) -> int:
-    """Return the size of a batch or array. Before pyarrow 24, it is the size of whole buffers for views of text."""
+    """Return the size of a batch or array. Before pyarrow 24, it is the size of whole buffers for
+    views of text."""
     try:
         return int(data.nbytes)
     except arrow().ArrowTypeError:
@@ -172,7 +177,8 @@ def _bytes_of(data: Any) -> int:
 
 
 def _categorical(schema: Any) -> dict[str, dict[str, Any]]:
-    """Return the columns that were categorical in pandas according to its metadata, whatever their Arrow type."""
+    """Return the columns that were categorical in pandas according to its metadata, whatever their
+    Arrow type."""
     columns: dict[str, dict[str, Any]] = {}
     for column in pandas_metadata(schema.metadata).get("columns", ()):
         if isinstance(column, dict) and column.get("pandas_type") == "categorical":
@@ -182,7 +188,8 @@ def _categorical(schema: Any) -> dict[str, dict[str, Any]]:
 
 
 def _ordered(schema: Any, categorical: dict[str, dict[str, Any]]) -> dict[str, int | None]:
-    """Return the number of categories by ordered column: None if it is unknown, and -1 if the file lacks their order.
+    """Return the number of categories by ordered column: None if it is unknown, and -1 if the file
+    lacks their order.
 
     As in data frames, the category order in polars has no meaning.
     """
@@ -196,7 +203,8 @@ def _ordered(schema: Any, categorical: dict[str, dict[str, Any]]) -> dict[str, i
 
 
 def _check_type(column: Any, is_coded: bool, file: str, takes_categories: bool) -> None:
-    """Refuse a feature that is not numeric, unless it is categorical with text or numbers other than decimals."""
+    """Refuse a feature that is not numeric, unless it is categorical with text or numbers other
+    than decimals."""
     types, kind = arrow().types, column.type
     value = kind.value_type if types.is_dictionary(kind) else kind
     if is_number(kind) and not is_coded:

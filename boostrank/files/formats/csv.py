@@ -1,6 +1,7 @@
 """CSV and TSV with a header. Cells may be quoted, but must not span lines.
 
-pyarrow reads a chunk of lines at a time. If it fails, the chunk is read line by line to explain the invalid rows.
+pyarrow reads a chunk of lines at a time. If it fails, the chunk is read line by line to explain the
+invalid rows.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from boostrank.core.errors import DataError, FileFormatError
 from boostrank.core.text import NUMBER, PLAIN_DIGITS, WRITTEN
 from boostrank.files import chunks as text_files
 from boostrank.files.blocks import Fault
-from boostrank.files.chunks import STAND_INS, Text, TextFile, open_text, separator_in, shown
+from boostrank.files.chunks import STAND_INS, Text, TextFile, open_text, quote_token, separator_in
 from boostrank.files.columns import Columns
 from boostrank.files.source import File, Format, OneSource
 from boostrank.files.tables import Batch, TableSource, arrow
@@ -84,7 +85,8 @@ class CsvSource(TableSource):
         return view, batch.file.header, ends[batch.lines - 1]
 
     def _text_in(self, head: bytes, columns: Columns) -> tuple[dict[int, tuple[int, int]], int]:
-        """Return the numbers of values and cells of text features by position, and the first line with text."""
+        """Return the numbers of values and cells of text features by position, and the first line
+        with text."""
         text, line = {}, 0
         raw_lines = head.split(b"\n")[1 : -1 if len(head) >= text_files.HEAD else None]
         rows = [self._row(raw.removesuffix(b"\r"), len(columns.header))[1] for raw in raw_lines]
@@ -176,10 +178,11 @@ class CsvSource(TableSource):
         return "", row
 
     def _number(self, word: str, name: str, is_feature: bool) -> tuple[float, str]:
-        """Return the number in a cell, or NaN if it is missing, and the reason why it is invalid."""
+        """Return the number in a cell, or NaN if it is missing, and the reason why it is
+        invalid."""
         if not word or word in self.reading.missing_tokens or _NAN.fullmatch(word):
             return math.nan, ""
-        cell = f"value {shown(word.encode())} of column {name!r}"
+        cell = f"value {quote_token(word.encode())} of column {name!r}"
         if NUMBER.fullmatch(word):
             value = float(word)
             return (math.nan, f"{cell} exceeds the range of float64: rescale it") if math.isinf(value) else (value, "")
@@ -200,9 +203,11 @@ class CsvSource(TableSource):
         return math.nan, f"{cell} is not a number: {words}"
 
     def _trimmed(self, column: Any, position: int, columns: Columns) -> Any:
-        """Return text without surrounding blanks, null if missing. Columns in `pick` keep those of words.
+        """Return text without surrounding blanks, null if missing. Columns in `pick` keep those of
+        words.
 
-        Categories become numbers if they are numbers in the training data, because text cells have no type.
+        Categories become numbers if they are numbers in the training data, because text cells have
+        no type.
         """
         pa, pc = arrow(), arrow(".compute")
         trimmed = pc.utf8_trim_whitespace(column)
@@ -230,7 +235,8 @@ def _header(line: bytes, delimiter: str) -> list[str]:
     """Return the column names in the first line."""
     if _LIBSVM.match(line):
         raise DataError(
-            f"the file seems to be libsvm text (label qid:ID number:value ...): {shown(line)}; pass --format libsvm"
+            f"the file seems to be libsvm text (label qid:ID number:value ...): {quote_token(line)}; "
+            "pass --format libsvm"
         )
     try:
         text = line.decode()

@@ -2,8 +2,8 @@
 
     2 qid:10 1:0.5 3:17 136:0.25 # any comment
 
-Values are the float32 nearest to Python's `float` of the token. Group sizes in `FILE.query` or `FILE.group` define the
-queries of rows without query ids.
+Values are the float32 nearest to Python's `float` of the token. Group sizes in `FILE.query` or
+`FILE.group` define the queries of rows without query ids.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from boostrank.data.feature_space import NUMBERED, FeatureSpace
 from boostrank.files import blocks as slots
 from boostrank.files import chunks as text_files
 from boostrank.files.blocks import BEYOND_FLOAT32, Block, Fault, fill_dense, fill_sparse, zeroed
-from boostrank.files.chunks import CELL, STAND_INS, Text, TextFile, open_text, packing, separator_in, shown
+from boostrank.files.chunks import CELL, STAND_INS, Text, TextFile, open_text, packing, quote_token, separator_in
 from boostrank.files.names import name_in, names_in_head, same_names, words_in
 from boostrank.files.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.files.source import Format, OneSource, Reading, Source
@@ -108,7 +108,8 @@ class Scratch:
 
 
 def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
-    """Parse small and regular text like `parse_lines`, but without compilation. Return False for other text."""
+    """Parse small and regular text like `parse_lines`, but without compilation. Return False for
+    other text."""
     global _spent
     if _spent + source.size > BUDGET or parse.parse_lines.at_hand:
         return False
@@ -119,6 +120,7 @@ def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
     _spent += source.size
     if comments:
         text = _COMMENT.sub(b"", text)
+    # Every row must have the plain form, so that NumPy can read all numbers at once.
     lines = text.removesuffix(b"\n").split(b"\n")
     qids = [match[1] for line in lines if (match := _ROW.fullmatch(line))]
     if len(qids) < len(lines):
@@ -157,7 +159,8 @@ def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
 
 
 def _general(text: bytes, code: int) -> tuple[str, int] | None:
-    """Return the message about bytes that are invalid anywhere and their position, or None if there are none."""
+    """Return the message about bytes that are invalid anywhere and their position, or None if there
+    are none."""
     if b"\0" in text:
         return text_files.NUL_BYTE, text.index(b"\0")
     if text.startswith(text_files.BYTE_ORDER_MARK):
@@ -165,18 +168,19 @@ def _general(text: bytes, code: int) -> tuple[str, int] | None:
     if lone := re.search(rb"\r(?!\Z)", text):
         return text_files.LONE_RETURN, lone.start()
     if code not in (parse.QID, parse.COMMENT) and not text.isascii():
-        return f"{shown(text)} has characters outside ASCII; write numbers with the digits 0-9", 0
+        return f"{quote_token(text)} has characters outside ASCII; write numbers with the digits 0-9", 0
     return None
 
 
 def check_no_names(head: bytes, file: str) -> None:
-    """Refuse feature names that are used as numbers, as in `bm25:0.3`, and suggest a command that writes a table."""
+    """Refuse feature names that are used as numbers, as in `bm25:0.3`, and suggest a command that
+    writes a table."""
     lines = enumerate((line.split(b"#")[0].split() for line in head.split(b"\n")), 1)
     number, row = next(((i, row) for i, row in lines if row), (0, []))
     pairs = [pair for pair in row[1:] if not pair.startswith(b"qid:")]
     if pairs and all(map(_NAMED.fullmatch, pairs)):
         raise FileFormatError(
-            f"{shown(pairs[0])} has a name, but libsvm text has feature numbers; to write a "
+            f"{quote_token(pairs[0])} has a name, but libsvm text has feature numbers; to write a "
             f"table, run python -c '{_TO_TABLE}' {shlex.quote(file)} "
             f"{shlex.quote(file + '.csv')}",
             file=file,
@@ -193,7 +197,7 @@ def check_no_table(head: bytes, file: str) -> None:
     if separator:
         kind = "csv" if separator == b"," else "tsv"
         raise FileFormatError(
-            f"the file seems to be {kind.upper()}: {shown(line)}; use --format {kind}", file=file, line=1
+            f"the file seems to be {kind.upper()}: {quote_token(line)}; use --format {kind}", file=file, line=1
         )
 
 
@@ -235,7 +239,8 @@ class LibsvmSource(Source):
 
     @staticmethod
     def head_of(path: Any) -> bytes:
-        """Return the first bytes of a text, decompressed, or b"" if it cannot be read, which the reader reports."""
+        """Return the first bytes of a text, decompressed, or b"" if it cannot be read, which the
+        reader reports."""
         try:
             with closing(open_text(path, None)) as file:
                 return file.head
@@ -273,7 +278,8 @@ class LibsvmSource(Source):
         options[parse.STRICT] = reading.strict and not reading.lenient
         options[parse.SKIP] = reading.skip or reading.lenient
         options[parse.KEEP_COMMENTS] = reading.names
-        # The beginning and the side files of the first file decide whether rows have labels and query ids.
+        # The beginning and the side files of the first file decide whether rows have labels and
+        # query ids.
         rows = _first_rows(first.head)
         self.lacks_labels = _lack_labels(rows)
         self.weighted = bool(rows) and b":" in rows[0][0] and not self.lacks_labels  # label:weight
@@ -364,9 +370,10 @@ class LibsvmSource(Source):
             return Fault(bad[parse.BAD_LINE], general[0], at + general[1] + 1 - added)
         token = token.split(b"#", 1)[0].removesuffix(b"\r") if code != parse.QID else token.removesuffix(b"\r")
         number, _, value = token.partition(b":")
-        parts = {"token": shown(token), "number": shown(number), "value": shown(value), "feature": feature}
+        parts = {"token": quote_token(token), "number": quote_token(number), "value": quote_token(value)}
         words = next(words for of, like, words in _RULES if of == code and re.match(like, token))
-        words = words.format(**parts, most=self.reading.max_feature)
+        words = words.format(**parts, feature=feature, most=self.reading.max_feature)
+        # Some codes have more to say, or another place in the line.
         if code == parse.LABEL and CELL.match(token):
             words = self._without_label(line.lstrip(), words)
         stand_in = None
@@ -396,13 +403,14 @@ class LibsvmSource(Source):
         return Fault(bad[parse.BAD_LINE], words, at + 1 - added, stand_in)
 
     def _without_label(self, line: bytes, words: str) -> str:
-        """Return the message about a row that begins with `number:`, with a command as its remedy."""
+        """Return the message about a row that begins with `number:`, with a command as its
+        remedy."""
         path = self._open[-1].path or "FILE"
         source, new = shlex.quote(path), shlex.quote(f"{path}.new")
         if self._open[-1].is_packed:
             source = f"<({_unpacker_of(path)} -dc {source})"
         if self.weighted or _WEIGHTED.match(line):
-            words = f"{shown(line.split()[0])} is label:weight, as in XGBoost, but FILE.weight holds weights"
+            words = f"{quote_token(line.split()[0])} is label:weight, as in XGBoost, but FILE.weight holds weights"
             command = rf"sed -E 's/^([^:# ]+):[^ ]+/\1/' {source} > {new}"
             return f"{words}; run `{command}; sed -En 's/^[^:# ]+:([^ ]+).*/\\1/p' {source} > {new}.weight`"
         if not self.lacks_labels:
@@ -448,7 +456,8 @@ class LibsvmSource(Source):
         return FeatureSpace(base, len(names), names)
 
     def _width(self, space: FeatureSpace) -> int:
-        """Return the number of features in the training data, or the number of names if some belong to other models."""
+        """Return the number of features in the training data, or the number of names if some belong
+        to other models."""
         assert self.base is not None
         by_name = bool(space.ignored) and self.place_of(self.base) is not None
         return len(self.numbered_names()) if by_name else space.n_features
@@ -460,6 +469,7 @@ class LibsvmSource(Source):
         if base is None:
             base = 0 if has_zero or 0 in self.numbered_names() else 1
         top, line = totals.top.top_id, totals.top.top_line
+        # The training data, names or an option may define the features; otherwise the rows do.
         if space is not None:
             columns = self._width(space)
             if base == 0 and not has_zero and top == columns and reading.zero_based == "auto":
@@ -497,7 +507,8 @@ def _first_rows(head: bytes) -> list[list[bytes]]:
 
 
 def _lack_labels(rows: list[list[bytes]]) -> bool:
-    """Return whether the first row begins with a query id, or with ascending features (else label:weight)."""
+    """Return whether the first row begins with a query id, or with ascending features (else
+    label:weight)."""
     if not rows or rows[0][0].startswith(b"qid:"):
         return bool(rows)
     numbers = [[token.partition(b":")[0] for token in row] for row in rows if b":" in row[0]]
@@ -506,7 +517,8 @@ def _lack_labels(rows: list[list[bytes]]) -> bool:
 
 
 def _base_in_comment(head: bytes) -> int | None:
-    """Return the number of the first feature by scikit-learn's comment before the first row, or None."""
+    """Return the number of the first feature by scikit-learn's comment before the first row, or
+    None."""
     comments = _HEAD.match(head)
     match = _BASE.search(comments[0]) if comments else None
     return None if match is None else int(match[1].lower() == b"one")
