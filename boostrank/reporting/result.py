@@ -91,8 +91,8 @@ class Result:
         return "\n".join([f"<{type(self).__name__}>", *table.lines(_MOST_ROWS), *ending])
 
     def _repr_html_(self) -> str:
-        heading, *rows = self.table().texts()
-        return small_table(self._title, rows, heading)
+        rows = self.table().texts()
+        return small_table(self._title, rows[1:], *rows[:1])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields and the rows of the tables as JSON data, without those in `HIDDEN`."""
