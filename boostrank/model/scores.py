@@ -128,6 +128,7 @@ def write_scores(path: str, pieces: Iterable[Any]) -> None:
                 file.write(piece if isinstance(piece, bytes) else score_text(piece))
                 continue
             qids, names = (None if one is None else one.tolist() for one in piece[1:])
+            # A table has the columns that the data name.
             by_name = dict(zip(_COLUMNS, (qids, names, piece.values.tolist()), strict=True))
             columns = {name: values for name, values in by_name.items() if values is not None}
             if ending == ".parquet":

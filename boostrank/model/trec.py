@@ -91,6 +91,7 @@ def evaluate_run(
             low, high = bootstrap_intervals(values[:, None], np.ones(values.size))
             interval = float(low[0]), float(high[0])
             results[name] = MetricResult(name, float(values.mean()), *interval, values.size, 0, 0, values)
+    # Unjudged documents have label 0; ideal rankings are of the judged ones.
     labels = [max(qrels[qid].get(name, 0.0), 0.0) for qid in asked for name in run[qid]]
     judged = np.array([max(grade, 0.0) for qid in asked for grade in qrels[qid].values()])
     ids = np.array(asked, object)

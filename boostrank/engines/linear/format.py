@@ -114,6 +114,7 @@ class LinearFormat(ModelFormat):
         wrong = type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS
         refuse(wrong, f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
         refuse(content["scaling"] not in SCALINGS, f"'scaling' must be one of {', '.join(SCALINGS)}")
+        # Read a finite number of each kind for each feature.
         numbers = {
             key: reals(content[key], f"{key!r}", len(names), largest=_LARGEST) for key in ("weights", "means", "scales")
         }
