@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from boostrank.fit.callbacks import EarlyStopping
     from boostrank.fit.checkpoint import Checkpoint
     from boostrank.fit.doctor import doctor
+    from boostrank.fit.from_data import train
     from boostrank.fit.renewal import refit
-    from boostrank.fit.train import train
+    from boostrank.from_files import train_files
     from boostrank.kernels.jit import inline
     from boostrank.kernels.objective import ObjectiveSpec, define_objective, objective_kernel
     from boostrank.metric import Conventions, Metric
@@ -55,8 +56,9 @@ _NAMES = {
     "reporting.comparison": "compare", "reporting.evaluation": "evaluate", "reporting.page": "report",
     "sklearn": "BoostRanker QueryKFold QueryTimeSplit", "model.averaging": "average",
     "model.calibration": "calibrate",
+    "from_files": "train_files",
     "fit.doctor": "doctor", "fit.callbacks": "EarlyStopping", "fit.checkpoint": "Checkpoint",
-    "model.ranking_model": "RankingModel", "fit.renewal": "refit", "fit.train": "train",
+    "model.ranking_model": "RankingModel", "fit.renewal": "refit", "fit.from_data": "train",
     "model.query_columns": "WithinQuery", "tuning.search": "tune",
 }  # fmt: skip
 _HOMES = {name: f"boostrank.{module}" for module, names in _NAMES.items() for name in names.split()}
@@ -69,7 +71,7 @@ __all__ = [
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
     "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "calibrate", "compare",
     "define_objective", "doctor", "evaluate", "export_model", "inline", "load_objective", "objective_kernel", "refit",
-    "report", "train", "tune", "verify",
+    "report", "train", "train_files", "tune", "verify",
 ]  # fmt: skip
 
 

@@ -20,8 +20,8 @@ import numpy as np
 from boostrank.core.errors import MissingDependency, ParameterError, TrainingWarning, warn_user
 from boostrank.core.files import write_all
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
-from boostrank.fit.params import OBJECTIVE_NAMES, ROUNDS_NAMES, SEED_NAMES, default_objective
 from boostrank.fit.run import describe_data, package_versions
+from boostrank.fit.settings import OBJECTIVE_NAMES, ROUNDS_NAMES, SEED_NAMES, default_objective
 from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel, as_model
@@ -100,7 +100,7 @@ class _Callback:
         for name, (aliases, value) in _DEFAULTS.items():
             if not params.keys() & aliases:
                 defaults[name] = value(plan)
-        merged = {**defaults, **plan.recipe.trees, **params, **keywords}
+        merged = {**defaults, **plan.preset.trees, **params, **keywords}
         self.params = jsonable(merged, other=_as_json)
         record = {
             "arguments": {"params": params, "num_boost_round": options.rounds, **keywords},

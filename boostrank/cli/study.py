@@ -14,7 +14,6 @@ from boostrank.cli.command import command
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, print_table, print_wrapped, time_left
-from boostrank.cli.train import prepared
 from boostrank.options import (
     CONVENTIONS,
     DEFAULT_ROUNDS,
@@ -67,9 +66,10 @@ def noise(own: Noise, options: FitOptions, reading: FileOptions) -> None:
     Train on TRAIN --repeats times with different seeds, with different row orders, and with bootstrap samples of the
     training queries. The options of `boostrank train` apply.
     """
+    from boostrank.from_files import load_options
     from boostrank.reporting.noise import SOURCES, measure_noise
 
-    gain, options = options.gain, prepared(options)
+    gain, options = options.gain, load_options(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
     train_set, valid_set = Reader(reading, options.threads, gain=gain).read_both(own.train, own.valid)

@@ -15,7 +15,7 @@ from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.params import Params
+from boostrank.engines.engine_params import Params
 from boostrank.engines.trees import LinearStart, ModelFormat
 
 if TYPE_CHECKING:

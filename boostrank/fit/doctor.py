@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from boostrank.core.conventions import Gain
@@ -14,8 +15,8 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.doctor import Finding, Findings, Profile, Severity, examine, look_at
 from boostrank.data.source import expand
 from boostrank.data.tables import is_buffer
+from boostrank.fit.resolve import resolve
 from boostrank.fit.run import check
-from boostrank.fit.train import resolve
 from boostrank.options import GOOD, TrainOptions
 
 MOST_CELLS = 2**24
@@ -76,7 +77,8 @@ def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
             train_set = _read(used[0])
             valid = [(f"valid_{i}", _read(p, like=train_set)) for i, p in enumerate(used[1:])]
             options = TrainOptions(quality=GOOD, gain=used[0].gain, params={"verbosity": -1})
-            check(resolve(options, train_set, valid).with_options(start="none"))
+            plan = resolve(options, train_set, valid)
+            check(replace(plan.trainings[0], starts_linear=False))
     except InputError as error:
         file, line, column, words = used[0].parts[0].name, 0, 0, str(error)
         if isinstance(error, FileFormatError):

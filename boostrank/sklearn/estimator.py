@@ -17,9 +17,9 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError, did_yo
 from boostrank.core.types import Float64Array, Int64Array, with_nan
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.callbacks import LogRounds
+from boostrank.fit.from_data import train
 from boostrank.fit.gradient import of_labels
-from boostrank.fit.params import METRIC_NAMES, as_list, headline, metric_names
-from boostrank.fit.train import train
+from boostrank.fit.settings import METRIC_NAMES, as_list, headline, metric_names
 from boostrank.metric import BoundMetrics, Conventions, Metric, measures_a_query
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import DEFAULT_EVAL_AT, KEYWORDS, Option, TrainOptions, declared, takes_options

@@ -347,7 +347,7 @@ def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
     assert result.stdout == f"model written to {model}\n"
-    assert "quality plain: a cluster" in result.stderr
+    assert "quality plain: workers" in result.stderr
     assert "2 workers with 2 threads on 1 machine: 3 shards," in result.stderr
     assert boostrank.RankingModel.load(model).backend == "xgboost"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.json", "m.json.meta.json"]

@@ -30,11 +30,11 @@ from boostrank.engines.base import (
     Wanted,
     round_seed,
 )
+from boostrank.engines.engine_params import engine_threads, limit_in_children, without_stderr
 from boostrank.engines.lightgbm.format import LIGHTGBM, start_text
 from boostrank.engines.lightgbm.model_text import listed_categories, read_leaves, rewritten, start_trees
 from boostrank.engines.lightgbm.params import LINEAR_GAINS, TRUE, LightGBMParams
 from boostrank.engines.lightgbm.private import StreamedDataset, begun, has_nothing_to_split, scores_now, use_one_thread
-from boostrank.engines.params import engine_threads, limit_in_children, without_stderr
 from boostrank.engines.trees import LinearStart, engine_names
 
 _MOST_GAINS = 1 << 16

@@ -30,8 +30,8 @@ from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import dense_batches
 from boostrank.engines.base import CONTRIBUTIONS, LEAVES, Backend, Booster, Resettable, Rounds, TrainRequest, Wanted
+from boostrank.engines.engine_params import Params
 from boostrank.engines.linear.format import LINEAR, SCALINGS, STANDARD, LinearModel, Scaling
-from boostrank.engines.params import Params
 from boostrank.objective.bound import Gradient
 from boostrank.objective.description import TrainingObjective
 

@@ -42,7 +42,7 @@ from boostrank.engines.base import (
     Wanted,
     round_seed,
 )
-from boostrank.engines.params import engine_threads, limit_in_children
+from boostrank.engines.engine_params import engine_threads, limit_in_children
 from boostrank.engines.trees import NOTHING, LinearStart, engine_names
 from boostrank.engines.xgboost.entries import Entries
 from boostrank.engines.xgboost.format import XGBOOST, tree_weights, with_even_leaves

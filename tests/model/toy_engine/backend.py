@@ -10,7 +10,7 @@ import numpy as np
 from boostrank.data.dataset import Features, RankingDataset
 from boostrank.data.rows import dense_rows
 from boostrank.engines.base import CONTRIBUTIONS, Backend, Booster, Rounds, TrainRequest, Wanted
-from boostrank.engines.params import Params
+from boostrank.engines.engine_params import Params
 from tests.model.toy_engine.format import TOY, Stumps
 
 _QUANTILES = np.linspace(0.1, 0.9, 9)

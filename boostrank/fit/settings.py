@@ -1,0 +1,311 @@
+"""Split the dictionary `params`, as in `lgb.train`, between the objective, the engine, metrics and early stopping."""
+
+from __future__ import annotations
+
+import copy
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from boostrank.core.conventions import parse_gain
+from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
+from boostrank.core.machine import resolve_threads
+from boostrank.core.params import Param, find_param
+from boostrank.engines import ENGINES, engines_with, get_backend, of_engine
+from boostrank.engines.base import Backend
+from boostrank.kernels.jit import CompiledFunction
+from boostrank.kernels.objective import ObjectiveSpec
+from boostrank.kernels.options import OPTIONS
+from boostrank.kernels.primitives import SEED
+from boostrank.metric import Metric
+from boostrank.model.averaging import check_limit
+from boostrank.objective.description import Objective, TrainingObjective
+from boostrank.objective.mixture import MIXTURE_PARAMS, accepted_params, parse_objective
+from boostrank.objectives import OBJECTIVES
+from boostrank.options import DEFAULT_EVAL_AT, DEFAULT_ROUNDS, TrainOptions, declared
+
+DEFAULT_OBJECTIVE = "auto"
+
+
+def _names(option: str) -> tuple[str, ...]:
+    return declared(TrainOptions)[option].params
+
+
+OBJECTIVE_NAMES, ROUNDS_NAMES, STOPPING_NAMES = map(_names, ("objective", "rounds", "early_stopping"))
+GAIN_NAMES, METRIC_NAMES, _EVAL_AT, _THREADS = map(_names, ("gain", "metrics", "eval_at", "threads"))
+SEED_NAMES = (SEED.name, *SEED.aliases)
+_MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping")
+AUTO_START, LINEAR_START = "auto", "linear"
+"""Values of `start` for a linear start if the objective is `auto`, and for a linear start in any case."""
+_EXP_GAIN = {"true": "exponential", "1": "exponential", "false": "linear", "0": "linear"}
+"""XGBoost's `ndcg_exp_gain` -> gain."""
+_ELSEWHERE = {
+    "missing": "a model file has no place for it, so other programs would compute other scores. "
+    "Replace the value by NaN before fit and predict: X.replace({0!r}, np.nan) for frames, "
+    "np.where(X == {0!r}, np.nan, X) for arrays, --missing-token={0} for files",
+    "class_weight": "a ranker has no classes. Weight queries or documents: "
+    "fit(..., sample_weight=...), or RankingDataset.from_arrays(..., weight=...)",
+}
+"""The parameters of XGBRanker and LGBMRanker that belong to the data, with the remedy."""
+_NORMS = ("norm_distance", "norm_query")
+"""LightGBM's `lambdarank_norm`, as two parameters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The parameters of a training, grouped by purpose.
+
+    Args:
+        objective: one of boostrank's objectives, or None if one of the following two is set.
+        native_objective: one of the engine's own ("lightgbm:lambdarank" -> "lambdarank").
+        function: a user-defined function, as in `lgb.train`.
+        params: parameters of the engine.
+        patience: patience for early stopping, or 0 for no early stopping.
+        min_delta: change that an improvement must exceed, for early stopping.
+        metrics: canonical names with cut-offs, and functions as `Metric`, possibly empty.
+        threads: number of threads; None for every available core.
+        gain: gain for each label, used in metrics whose conventions do not set it.
+    """
+
+    objective: TrainingObjective | None
+    native_objective: str | None = None
+    function: Any = None
+    params: dict[str, Any]
+    rounds: int
+    patience: int = 0
+    min_delta: float = 0.0
+    metrics: tuple[str | Metric, ...]
+    threads: int | None = None
+    gain: str | tuple[float, ...]
+
+    @property
+    def main_metric(self) -> Metric | None:
+        """The metric for progress and early stopping; see `headline`."""
+        name = headline(self.metrics)
+        return next((Metric.of(metric) for metric in self.metrics if str(metric) == name), None)
+
+
+def headline(metrics: Sequence[Any]) -> str | None:
+    """Return the name of the metric for progress and early stopping: the first at its largest cut-off.
+
+    With the usual `eval_at` of 1,3,5,10, the first cut-off is the noisiest.
+    """
+    names = list(map(str, metrics))
+    family = [name for name in names if name.split("@")[0] == names[0].split("@")[0]]
+    return max(family, key=lambda name: int(name.partition("@")[2] or sys.maxsize), default=None)
+
+
+def default_objective(backend: str) -> str:
+    """Return the default objective for an engine."""
+    engine = ENGINES.get(backend)
+    return (engine and engine.default_objective) or DEFAULT_OBJECTIVE
+
+
+def is_auto(params: Mapping[str, Any], backend: str) -> bool:
+    """Return True if the objective is `auto`, either explicitly or by default."""
+    objective = pop_param(dict(params), OBJECTIVE_NAMES, None)
+    return str(objective or default_objective(backend)).strip().lower() == "auto"
+
+
+def drops_trees(engine: Backend, params: Mapping[str, Any]) -> bool:
+    """Return True for dart, whose later rounds rescale earlier trees: it cannot be stopped early."""
+    named = engine.params.named(params)
+    return "dart" in (named.get("boosting"), named.get("booster"))
+
+
+def check_options(options: TrainOptions) -> Settings:
+    """Validate the options as far as possible without data, and return the settings."""
+    engine = get_backend(options.backend)
+    if options.tree_limit is not None:
+        check_limit(options.tree_limit, engine)
+    return split_params(options.flat(), options.rounds or DEFAULT_ROUNDS, engine)
+
+
+def split_params(params: Mapping[str, Any] | None, rounds: int, backend: Backend) -> Settings:
+    """Split `params`. The accepted names and aliases are those of LightGBM and of the objective."""
+    left = dict(params or {})
+    if (exp_gain := left.pop("ndcg_exp_gain", None)) is not None:
+        rule = _EXP_GAIN.get(str(exp_gain).lower(), "")
+        if not rule or any(left.get(name, rule) != rule for name in GAIN_NAMES):
+            raise ParameterError(f"ndcg_exp_gain={exp_gain!r} must be true or false, and must not contradict gain=")
+        left.setdefault("gain", rule)
+    left.pop("enable_categorical", None)  # the types of columns decide
+    for name in _ELSEWHERE.keys() & left.keys():
+        value = left.pop(name)
+        is_default = value is None or value != value or str(value).lower() in ("nan", "none")
+        if not is_default:  # of XGBRanker
+            raise ParameterError(f"{name}={value!r} is not supported: {_ELSEWHERE[name].format(value)}")
+    # What all objectives have: rounds, early stopping, threads and metrics.
+    chosen = pop_param(left, OBJECTIVE_NAMES, default_objective(backend.name))
+    rounds = _as_whole(pop_param(left, ROUNDS_NAMES, rounds), "num_boost_round", 1)
+    patience = _as_whole(pop_param(left, STOPPING_NAMES, None) or 0, "early_stopping_round", -1)
+    min_delta = float(_MIN_DELTA.parse(left.pop(_MIN_DELTA.name, 0.0)))
+    left.pop("first_metric_only", None)  # always true: see callbacks.EarlyStopping
+    threads = pop_param(left, _THREADS, None)
+    if threads is not None:
+        threads = max(0, _as_whole(threads, "num_threads", -1)) or None
+        left["num_threads"] = resolve_threads(threads)
+    names = pop_param(left, METRIC_NAMES, "ndcg")
+    metrics = metric_names(names, pop_param(left, _EVAL_AT, DEFAULT_EVAL_AT))
+    # The objective with its parameters and the gain.
+    native, function = None, None
+    objective: TrainingObjective | None = None
+    gain: Any = "exponential"
+    if isinstance(chosen, CompiledFunction):
+        raise ParameterError("this is a kernel, not an objective: pass the result of boostrank.define_objective")
+    if callable(chosen) and not isinstance(chosen, TrainingObjective):
+        function, gain = chosen, pop_param(left, ("gain",), gain)  # of metrics
+    elif isinstance(chosen, str) and (of_native := of_engine(chosen)):
+        engine, native = of_native
+        if engine != backend.name:
+            raise ParameterError(
+                f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}: set backend={engine!r}"
+            )
+        gain = pop_param(left, GAIN_NAMES, gain)
+        left |= backend.params.of_native(native, parse_gain(gain))
+    else:
+        objective, accepted = _make_objective(chosen, left, threads, backend)
+        gain = objective.gain
+        _check_near_misses(left, objective.name, accepted, backend)
+    idle = [name for name in left if name in backend.params.of_objectives]
+    if native is None and idle:
+        used = "a custom objective" if objective is None else f"objective {objective.name!r}"
+        raise ParameterError(f"{idle[0]!r} only affects {backend.name}'s own objectives: {used} would ignore it")
+    backend.params.check(left)
+    return Settings(
+        objective=objective,
+        native_objective=native,
+        function=function,
+        params=left,
+        rounds=rounds,
+        patience=max(0, patience),  # 0 and -1: off
+        min_delta=min_delta,
+        metrics=metrics,
+        threads=threads,
+        gain=parse_gain(gain),
+    )
+
+
+def _make_objective(
+    chosen: Any, params: dict[str, Any], threads: int | None, backend: Backend
+) -> tuple[TrainingObjective, tuple[Param, ...]]:
+    """Create the objective, and remove its parameters from `params`. Also return what it accepts."""
+    if isinstance(chosen, TrainingObjective):
+        of_parts = (param for part in chosen.parts for param in part.spec.params)
+        accepted = (*OPTIONS, *MIXTURE_PARAMS, *of_parts)
+        for name in params:
+            if _of_objective_alone(name, accepted) or name in GAIN_NAMES:
+                raise ParameterError(f"{name!r} is set both in params and on the Objective; set it once")
+        if chosen.threads is None and threads is not None:
+            chosen = copy.copy(chosen)
+            chosen.threads = threads
+        return chosen, accepted
+    is_spec = isinstance(chosen, ObjectiveSpec)
+    accepted = (*chosen.params, *OPTIONS) if is_spec else accepted_params(str(chosen))
+    if "lambdarank_norm" in params and all(find_param(name, accepted) for name in _NORMS):
+        params |= dict.fromkeys(_NORMS, params.pop("lambdarank_norm"))
+    of_objective = {name: value for name, value in params.items() if find_param(name, accepted)}
+    for name in of_objective:
+        if _of_objective_alone(name, accepted):
+            del params[name]
+    gain = pop_param(params, GAIN_NAMES, None)
+    if gain is not None:
+        of_objective["gain"] = gain
+    # Some defaults of ours differ with this engine.
+    name = chosen.name if is_spec else re.split(r"[(:]", str(chosen), maxsplit=1)[0].strip()
+    is_ours = any(name == spec.name or name in spec.aliases for spec in OBJECTIVES)
+    defaults = backend.params.of_ours.get(OBJECTIVES.get(name).name, {}) if is_ours else {}
+    set_params = {find_param(name, accepted) for name in of_objective}
+    of_objective |= {name: value for name, value in defaults.items() if find_param(name, accepted) not in set_params}
+    if isinstance(chosen, ObjectiveSpec):
+        return Objective(chosen, threads=threads, **of_objective), accepted
+    return parse_objective(str(chosen), threads=threads, **of_objective), accepted
+
+
+def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
+    """Return True for parameters that only the objective uses. The seed also affects the trees."""
+    param = find_param(name, params)
+    return param is not None and param is not SEED
+
+
+def _check_near_misses(
+    params: Mapping[str, Any], objective: str, accepted: tuple[Param, ...], backend: Backend
+) -> None:
+    """Refuse engine parameters that are misspelt names of objective parameters."""
+    for name in params:
+        try:
+            backend.params.check({name: params[name]})
+        except UnknownParameter:
+            others = [engine for engine in engines_with(name) if engine != backend.name]
+            if others:
+                raise UnknownParameter(
+                    f"{name!r} is a parameter of {others[0]} (backend={others[0]!r}), not of {backend.name}"
+                ) from None
+            names = [param.name for param in accepted]
+            owners = [spec.name for spec in OBJECTIVES if find_param(name, spec.params)]
+            if not owners and not did_you_mean(name, names, list_all=False):
+                raise
+            of_owners = f" ({', '.join(owners)} does)" if owners else ""
+            raise ParameterError(
+                f"objective {objective!r} has no parameter {name!r}{of_owners}.{did_you_mean(name, names)}"
+            ) from None
+        except ParameterError:
+            continue  # reported by the check of all parameters
+
+
+def as_list(values: Any) -> list[Any]:
+    """Return the elements of a list or tuple, none for None, or a single value as a list."""
+    if values is None:
+        return []
+    return list(values) if isinstance(values, list | tuple) else [values]
+
+
+def pop_param(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
+    """Remove a parameter, given under any of its names, and return its value."""
+    present = [name for name in names if name in params]
+    if len(present) > 1:
+        raise ParameterError(f"{present[0]!r} and {present[1]!r} are the same parameter")
+    return params.pop(present[0]) if present else default
+
+
+def _as_whole(value: Any, name: str, low: int) -> int:
+    try:
+        number = int(value)
+        if isinstance(value, bool) or number != float(value) or not low <= number < 2**31:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name}={value!r} must be a whole number, at least {low} and below 2^31") from None
+    return number
+
+
+def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
+    """Combine metrics and cut-offs: `ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`. Cut-offs in a name are kept.
+
+    Functions become `Metric` objects, whose order is kept.
+    """
+    if callable(metric) or isinstance(metric, Metric):
+        metric = [metric]
+    if not isinstance(metric, str | Iterable | None):
+        raise ParameterError(f"metric={metric!r}: expected a name such as ndcg or ndcg@10, or a list of names")
+    names = metric.split(",") if isinstance(metric, str) else list(metric or [])
+    names = [Metric(n) if callable(n) else n for n in names]
+    functions = [n for n in names if isinstance(n, Metric) and n.function]
+    if functions:
+        others = metric_names([n for n in names if n not in functions], eval_at)
+        return (*functions, *others) if names[0] in functions else (*others, *functions)
+    names = [str(n).strip() for n in names]
+    if [n.lower() for n in names] in (["none"], ["null"], ["na"], [""], []):
+        return ()
+    cuts = eval_at.split(",") if isinstance(eval_at, str) else eval_at
+    cuts = [_as_whole(c, "eval_at", 1) for c in (cuts if hasattr(cuts, "__iter__") else [cuts])]
+    joined: list[str] = []
+    for name in names:
+        if name.isdigit() and joined and "@" in joined[-1]:  # "ndcg@1,3" split at its comma
+            joined.append(f"{joined[-1].split('@')[0]}@{name}")
+        elif not cuts or Metric.parse(name).cutoffs:
+            joined.append(str(Metric.parse(name)))
+        else:
+            joined += [f"{name}@{c}" for c in cuts]
+    return tuple(dict.fromkeys(str(Metric.parse(name)) for name in joined))
