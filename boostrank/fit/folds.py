@@ -117,7 +117,7 @@ class Folds:
         data, self._collective = training.train_set, training.collective
         numbers = number_queries(data, count, seed, counted, self._collective)
         self.fold, self.count, self._data = numbers % count, count, data
-        shares = shares and training.engine.shares_bins and self._collective is ALONE
+        shares = shares and training.engine.shares_bins and self._collective.is_alone
         self._part = Whole(data).part if shares else data.take
         inner = (numbers // count + self.fold) % FOLDS  # shifted to vary the inner folds between folds
         self._fold_starts = FoldStarts(self.fold, inner) if shares else None
@@ -128,7 +128,7 @@ class Folds:
         train_set = self._part(np.flatnonzero(self.fold != fold))
         valid = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),) if measures else ()
         collective = self._collective
-        if collective is not ALONE:
+        if not collective.is_alone:
             ranks = range(len(collective.share(None)))
             collective = replace(collective, parts=(train_set,), order=[(rank, 0) for rank in ranks])
         return replace(
@@ -234,7 +234,7 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
 
 
 def _bind(training: Training, data: RankingDataset, metrics: Sequence[Any]) -> BoundMetrics:
-    is_partial = training.collective is not ALONE
+    is_partial = not training.collective.is_alone
     conventions, threads = training.conventions, training.threads
     return BoundMetrics(metrics, data.labels, data.queries, conventions, threads, partial=is_partial)
 

@@ -40,6 +40,11 @@ _SEEDS_APART = 1 << 42
 """Seed offset between workers, larger than usual seeds and those that `kernels.options` derives."""
 
 
+def share_alone(value: Any, reader: int | None = None) -> list[Any]:
+    """Return the values of all workers, of which there is one."""
+    return [value]
+
+
 @dataclass(frozen=True)
 class Collective:
     """Workers that train one model together, each on its own queries.
@@ -55,10 +60,15 @@ class Collective:
 
     rank: int = 0
     all_reduce: AllReduce = alone
-    share: Callable[..., list[Any]] = lambda value, reader=None: [value]
+    share: Callable[..., list[Any]] = share_alone
     engine: Backend | None = None
     parts: Sequence[RankingDataset] = ()
     order: Sequence[tuple[int, int]] = ()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is a single worker."""
+        return self.share is share_alone
 
     def sum(self, *counts: int) -> list[int]:
         """Return the sums of counts over all workers."""

@@ -60,7 +60,7 @@ def resolve(
     if options.tree_limit is not None:
         check_limit(options.tree_limit, engine)
     names, sets = [name for name, _ in valid], [data for _, data in valid]
-    _check_sizes(train_set, valid if collective is ALONE else ())
+    _check_sizes(train_set, valid if collective.is_alone else ())
     # Move the parameters of columns and labels into the data.
     params, coded, coded_sets = prepare(options.flat(), train_set, sets, init_model)
     plan = Plan(
@@ -136,7 +136,7 @@ def _check_labels(plan: Plan, sets: Sequence[RankingDataset]) -> None:
             f"{name} does not support document weights: remove them, or use one of boostrank's objectives "
             "(`boostrank objectives`)"
         )
-    if settings.gain != "exponential" or plan.collective is not ALONE:
+    if settings.gain != "exponential" or not plan.collective.is_alone:
         return
     for data in sets:
         broken = data.labels[data.labels != np.floor(data.labels)]

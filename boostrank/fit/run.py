@@ -28,7 +28,7 @@ from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
 from boostrank.fit.fill import fill_array
 from boostrank.fit.gradient import GuardedGradient, RoundMetrics, by_arguments
-from boostrank.fit.plan import ALONE, Training, convert_sets
+from boostrank.fit.plan import Training, convert_sets
 from boostrank.fit.settings import METRIC_NAMES, as_list, drops_trees, headline
 from boostrank.fit.start.cross_fit import CrossFitted, cross_fitted, limits_of
 from boostrank.fit.start.together import start_together
@@ -175,7 +175,7 @@ def begin(training: Training, train_set: RankingDataset) -> tuple[Any, CrossFitt
         return None, None
     collective = training.collective
     fit_start = training.fit_start or cross_fitted
-    if collective is not ALONE:
+    if not collective.is_alone:
         fit_start = partial(start_together, collective)
     limits = limits_of(engine, training.params, train_set.feature_names, train_set)
     start = fit_start(train_set, training.gain, training.n_threads, limits)
