@@ -195,7 +195,7 @@ def from_files(
                 )
         if files.cluster:
             return _train_on_cluster(files, options, reading, observer)
-        return _train_here(files, options, reading, observer, columns)
+        return _LocalTraining(files, options, reading, observer, columns).run()
 
 
 def load_options(options: Fit) -> Fit:
@@ -296,143 +296,163 @@ def _main_metric(settings: Settings) -> str | None:
     return headline([name for metric in settings.metrics for name in Metric.of(metric).names])
 
 
-def _train_here(
-    files: TrainFilesOptions, options: TrainOptions, reading: FileOptions, observer: Observer, columns: Any
-) -> RankingModel:
-    """Read the files, train on this machine, and save the model."""
-    gain, options = options.gain, load_options(options)
-    log = [JsonLines(files.log)] if files.log else []
-    stopper = callbacks.StopWhenAsked(observer.request)
-    options = replace(options, callbacks=(*(options.callbacks or ()), *observer.callbacks, *log, stopper))
-    settings, names = check_options(options), name_sets_of_files(files.valid)
-    on_folds = bool(options.folds) or options.quality == GOOD
-    if settings.patience and not names and not on_folds:
-        raise ParameterError("early stopping needs --valid, or --folds")
-    features, reading = split_declared_features(files.target, reading, files.train)
-    if files.target:
-        named = get_backend(options.backend).params.named(settings.params)
-        _check_target(files, observer.say, params=named)
-    # Choose the route, and read.
-    is_labelled = columns is None
-    sampling = reading.keywords | {"labelled": is_labelled}
-    route = "memory" if options.folds else wanted_route(options.backend, files.route, files.cache)
-    work = {"params": settings.params, "folds": on_folds, "copies": count_copies(files.valid) if files.clicks else 0.0}
-    sets = (list(files.train), *files.valid)
-    route, line = choose_route(sets, options, sampling, route=route, limit=files.memory_limit, **work)
-    if line:
-        observer.say(line)
-    reader = _Reader(files, reading, options.threads, gain, route, observer, is_labelled)
-    train_set = reader.read(files.train)
-    clicked = None
-    if files.clicks:
-        clicks = Clicks.read(files.train[0], train_set, columns, files.propensities, observer.say)
-        prior = PRIOR if files.click_prior is None else files.click_prior
-        clicked = ClickTraining(clicks, columns, prior, observer.say)
-        train_set = clicked.train_set
-    constant = train_set.constant_features()
-    if constant:
-        listed = ", ".join(constant[:12]) + (f" and {len(constant) - 12} more" if len(constant) > 12 else "")
-        observer.say(f"{len(constant)} of {train_set.n_features} features are constant: {listed}")
-    valid_sets = [reader.read([path], like=train_set) for path in files.valid]
-    if clicked is not None:
-        pairs = zip(files.valid, valid_sets, strict=True)
-        valid_sets = [clicked.measured(path, data, on_folds) for path, data in pairs]
-        report_gate(clicked, options, settings.rounds, estimated=files.propensities is None)
-    for data in (train_set, *valid_sets):
-        if data.on_disk and observer.binning is not None:
-            data.features.watch = observer.binning
-    # Without a validation set, show the metric of the training set; folds have held-out queries.
-    watched = list(zip(names, valid_sets, strict=True))
-    if not watched and not on_folds:
-        watched = [("training", train_set)]
-    with contextlib.redirect_stdout(sys.stderr):  # the engines print
-        plan = resolve(options, train_set, watched)
-    if on_folds and not plan.preset.folds and not valid_sets:
-        plan = plan.with_trainings(valid=(("training", plan.train_set),))
-    if plan.preset.quality != PLAIN:
-        observer.say(plan.preset.summary)
-    if files.target:
-        _check_plan(files, plan, features, observer.say)
-    return _execute(files, plan, observer, _main_metric(settings))
+class _LocalTraining:
+    """A training from files on this machine.
 
-
-def _check_plan(files: TrainFilesOptions, plan: Plan, features: Any, say: Callable[[str], None]) -> None:
-    """Check that the target can represent the models of a plan. `features` are those that it declares."""
-    data, rounds = plan.train_set, plan.preset.rounds * len(plan.preset.members)
-    trees = min(rounds + data.n_features, plan.options.tree_limit or sys.maxsize)
-    lacks = zip(data.feature_names, missing_in(data.features), strict=True)
-    missing = [name for name, is_missing in lacks if is_missing]
-    facts = {"categorical": tuple(data.categories), "trees": trees, "missing": missing, "declared": features}
-    _check_target(files, say, names=data.feature_names, **facts)
-
-
-def _execute(files: TrainFilesOptions, plan: Plan, observer: Observer, metric: str | None) -> RankingModel:
-    """Train, save the model, and remove the checkpoint of a complete training."""
-    checkpoint, preset = plan.options.checkpoint, plan.preset
-    names = [training.name for training in plan.trainings] if preset.folds else []
-    stops = bool(preset.patience or plan.settings.patience)
-    request = observer.request
-
-    def fold_ended(fold: int, training: Training, model: RankingModel) -> bool:
-        observer.fold_ended(FoldSummary.of_model(fold, training, model))
-        return not request.made
-
-    with observer.training(metric, names, stops):
-        with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as rescue:
-            if files.model is not None:
-                rescue.enter_context(keeping_rounds(files.model))
-            model = execute(plan, fold_ended)
-        observer.saving()
-        if files.model is not None:
-            save_or_rescue(model, files.model, checkpoint)
-        folds = model.info.folds
-        request.stopped = request.stopped or (folds is not None and len(folds["rounds"]) < len(names))
-        if checkpoint and not request.stopped:
-            checkpoint.remove()
-    if checkpoint and checkpoint.resumed_at:
-        observer.say(f"resumed after round {checkpoint.resumed_at}")
-    if checkpoint and checkpoint.failures:
-        observer.say(f"{checkpoint.failures} checkpoints could not be written")
-    if checkpoint and request.stopped:
-        words = "there is no checkpoint to resume from"
-        if checkpoint.holds is not None:
-            words = resume_words(checkpoint)
-        observer.say(words)
-    return model
-
-
-class _Reader:
-    """Reads data sets by the chosen route, and tells the observer."""
+    Args:
+        columns: columns of the clicks in tables, if any.
+    """
 
     def __init__(
         self,
         files: TrainFilesOptions,
+        options: TrainOptions,
         reading: FileOptions,
-        threads: int | None,
-        gain: Any,
-        route: str,
         observer: Observer,
-        is_labelled: bool,
+        columns: Any,
     ) -> None:
-        expression, self._observer = expression_of(gain), observer
-        text = None if expression is None else expression.text
-        keywords = replace(reading, keep_names=False, gain=text).keywords
-        self._keywords = keywords | {"threads": threads, "labelled": is_labelled}
-        if files.target:
-            self._keywords["takes_categories"] = TARGETS.get(files.target).categories
-        self._read: Callable[..., RankingDataset] = read_files
-        if route != "memory":
-            cache = False if files.cache == NO_CACHE else files.cache or True
-            self._keywords |= {"cache": cache, "external_memory": route == "external"}
-            self._read = stream_files
+        self._files, self._observer, self._columns = files, observer, columns
+        expression, loaded = expression_of(options.gain), load_options(options)
+        log = [JsonLines(files.log)] if files.log else []
+        stopper = callbacks.StopWhenAsked(observer.request)
+        every = (*(loaded.callbacks or ()), *observer.callbacks, *log, stopper)
+        self._options = replace(loaded, callbacks=every)
+        self._settings, self._names = check_options(self._options), name_sets_of_files(files.valid)
+        self._on_folds = bool(options.folds) or options.quality == GOOD
+        if self._settings.patience and not self._names and not self._on_folds:
+            raise ParameterError("early stopping needs --valid, or --folds")
+        self._features, self._reading = split_declared_features(files.target, reading, files.train)
+        self._gain = None if expression is None else expression.text
 
-    def read(self, paths: Sequence[str], like: RankingDataset | None = None) -> RankingDataset:
+    def run(self) -> RankingModel:
+        """Read the files, train, and save the model."""
+        files, options, say = self._files, self._options, self._observer.say
+        if files.target:
+            params = get_backend(options.backend).params.named(self._settings.params)
+            _check_target(files, say, params=params)
+        self._load, self._keywords = self._choose_reader()
+        train_set, valid_sets = self._read_clicks() if files.clicks else self._read_sets()
+        for data in (train_set, *valid_sets):
+            if data.on_disk and self._observer.binning is not None:
+                data.features.watch = self._observer.binning
+        # Without a validation set, show the metric of the training set; folds have held-out queries.
+        watched = list(zip(self._names, valid_sets, strict=True))
+        if not watched and not self._on_folds:
+            watched = [("training", train_set)]
+        with contextlib.redirect_stdout(sys.stderr):  # the engines print
+            plan = resolve(options, train_set, watched)
+        if self._on_folds and not plan.preset.folds and not valid_sets:
+            plan = plan.with_trainings(valid=(("training", plan.train_set),))
+        if plan.preset.quality != PLAIN:
+            say(plan.preset.summary)
+        if files.target:
+            self._check_plan(plan)
+        return self._execute(plan)
+
+    def _choose_reader(self) -> tuple[Callable[..., RankingDataset], dict[str, Any]]:
+        """Return the function that reads files by the best route, and its options."""
+        files, options, is_labelled = self._files, self._options, self._columns is None
+        route = "memory" if options.folds else wanted_route(options.backend, files.route, files.cache)
+        work = {"params": self._settings.params, "folds": self._on_folds}
+        if files.clicks:
+            work["copies"] = count_copies(files.valid)
+        sets, sampling = (list(files.train), *files.valid), self._reading.keywords | {"labelled": is_labelled}
+        route, line = choose_route(sets, options, sampling, route=route, limit=files.memory_limit, **work)
+        if line:
+            self._observer.say(line)
+        keywords = replace(self._reading, keep_names=False, gain=self._gain).keywords
+        keywords |= {"threads": options.threads, "labelled": is_labelled}
+        if files.target:
+            keywords["takes_categories"] = TARGETS.get(files.target).categories
+        if route == "memory":
+            return read_files, keywords
+        cache = False if files.cache == NO_CACHE else files.cache or True
+        return stream_files, keywords | {"cache": cache, "external_memory": route == "external"}
+
+    def _read(self, paths: Sequence[str], like: RankingDataset | None = None) -> RankingDataset:
         """Read files as one data set, with the features of `like`."""
         started = time.monotonic()
         with self._observer.reading(paths) as progress:
-            data = self._read(paths, **self._keywords, like=like, progress=progress)
+            data = self._load(paths, **self._keywords, like=like, progress=progress)
         self._observer.has_read(paths, data, time.monotonic() - started)
         return data
+
+    def _say_constant(self, data: RankingDataset) -> None:
+        names = data.constant_features()
+        if names:
+            others = f" and {len(names) - 12} more" if len(names) > 12 else ""
+            listed = f"{', '.join(names[:12])}{others}"
+            self._observer.say(f"{len(names)} of {data.n_features} features are constant: {listed}")
+
+    def _read_sets(self) -> tuple[RankingDataset, list[RankingDataset]]:
+        """Return the training set and the validation sets."""
+        train_set = self._read(self._files.train)
+        self._say_constant(train_set)
+        return train_set, [self._read([path], like=train_set) for path in self._files.valid]
+
+    def _read_clicks(self) -> tuple[RankingDataset, list[RankingDataset]]:
+        """Return data sets with gains of clicks, and report whether debiasing helps."""
+        files, say = self._files, self._observer.say
+        data = self._read(files.train)
+        clicks = Clicks.read(files.train[0], data, self._columns, files.propensities, say)
+        prior = PRIOR if files.click_prior is None else files.click_prior
+        clicked = ClickTraining(clicks, self._columns, prior, say)
+        train_set = clicked.train_set
+        self._say_constant(train_set)
+        sets = [self._read([path], like=train_set) for path in files.valid]
+        pairs = zip(files.valid, sets, strict=True)
+        sets = [clicked.measured(path, data, self._on_folds) for path, data in pairs]
+        estimated = files.propensities is None
+        report_gate(clicked, self._options, self._settings.rounds, estimated=estimated)
+        return train_set, sets
+
+    def _check_plan(self, plan: Plan) -> None:
+        """Check that the target can represent the models of a plan."""
+        data, rounds = plan.train_set, plan.preset.rounds * len(plan.preset.members)
+        lacks = zip(data.feature_names, missing_in(data.features), strict=True)
+        _check_target(
+            self._files,
+            self._observer.say,
+            names=data.feature_names,
+            categorical=tuple(data.categories),
+            trees=min(rounds + data.n_features, plan.options.tree_limit or sys.maxsize),
+            missing=[name for name, is_missing in lacks if is_missing],
+            declared=self._features,
+        )
+
+    def _execute(self, plan: Plan) -> RankingModel:
+        """Train, save the model, and remove the checkpoint of a complete training."""
+        files, observer, checkpoint = self._files, self._observer, plan.options.checkpoint
+        request = observer.request
+        names = [training.name for training in plan.trainings] if plan.preset.folds else []
+        stops = bool(plan.preset.patience or plan.settings.patience)
+
+        def fold_ended(fold: int, training: Training, model: RankingModel) -> bool:
+            observer.fold_ended(FoldSummary.of_model(fold, training, model))
+            return not request.made
+
+        with observer.training(_main_metric(self._settings), names, stops):
+            with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as rescue:
+                if files.model is not None:
+                    rescue.enter_context(keeping_rounds(files.model))
+                model = execute(plan, fold_ended)
+            observer.saving()
+            if files.model is not None:
+                save_or_rescue(model, files.model, checkpoint)
+            folds = model.info.folds
+            request.stopped = request.stopped or (folds is not None and len(folds["rounds"]) < len(names))
+            if checkpoint and not request.stopped:
+                checkpoint.remove()
+        if checkpoint and checkpoint.resumed_at:
+            observer.say(f"resumed after round {checkpoint.resumed_at}")
+        if checkpoint and checkpoint.failures:
+            observer.say(f"{checkpoint.failures} checkpoints could not be written")
+        if checkpoint and request.stopped:
+            words = "there is no checkpoint to resume from"
+            if checkpoint.holds is not None:
+                words = resume_words(checkpoint)
+            observer.say(words)
+        return model
 
 
 def _train_on_cluster(
@@ -441,20 +461,11 @@ def _train_on_cluster(
     """Train on workers, which read the files, and save the model."""
     from boostrank.cluster import train
 
-    keywords, expression = reading.keywords, expression_of(options.gain)
-    if expression is not None:
-        keywords["gain"] = expression.text
-    objective = options.objective
-    options = load_options(options)
-    settings = check_options(options)
-    if not all(isinstance(name, str) for name in settings.metrics):
+    loaded = load_options(options)
+    settings = check_options(loaded)
+    if any(metric.function is not None for metric in Metric.all_of(settings.metrics)):
         raise InputError("workers of a cluster cannot load a metric from a file; leave out --metric FILE.py:NAME")
-    if settings.patience and not files.valid and not (options.folds or options.quality == GOOD):
-        raise ParameterError("early stopping needs --valid, or --folds")
-    if isinstance(objective, str):  # the workers load an objective's file themselves
-        options = replace(options, objective=objective)
-    if expression is not None:
-        options = replace(options, gain=None)
+    options = replace(options, params=loaded.params)  # the workers load the objective's file, and compute gains
     changed = options.changed
     user_callbacks = changed.pop("callbacks", ())
     on_folds, so_far = bool(options.folds) or options.quality == GOOD, None
@@ -474,7 +485,7 @@ def _train_on_cluster(
                 name_sets_of_files(files.valid),
                 **{name: value for name, value in changed.items() if name in KEYWORDS},
                 callbacks=[*user_callbacks, *observer.callbacks, callbacks.StopWhenAsked(request)],
-                **keywords,
+                **reading.keywords,
                 checkpoint=so_far,
                 tell=observer.say,
                 fold_ended=observer.fold_ended,

@@ -31,7 +31,7 @@ class LostContact(Exception):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PredictRequest:
     """The options of a prediction.
 
     Args:
@@ -79,7 +79,7 @@ class Booster:
     def feature_names(self) -> tuple[str, ...]:
         return tuple(self.native.feature_names)
 
-    def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
+    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
         """Compute raw scores, leaves or contributions.
 
         Args:

@@ -94,8 +94,7 @@ def train(
         for rows in as_list(valid_sets)
     ]
     valid = name_sets(sets, valid_names, data)
-    options_of_params = with_params(TrainOptions(rounds=num_boost_round, **options), params)
-    return execute(resolve(options_of_params, data, valid))
+    return execute(resolve(with_params(TrainOptions(rounds=num_boost_round, **options), params), data, valid))
 
 
 def _params_of(data: Any) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.engines import get_backend
-from boostrank.engines.base import LEAVES, Backend, Wanted
+from boostrank.engines.base import LEAVES, Backend, PredictRequest
 from boostrank.fit.fill import fill_array
 from boostrank.fit.plan import Training
 from boostrank.fit.run import begin, complete_rows
@@ -126,7 +126,7 @@ def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int |
     # What is left of the scores without the grown trees is the linear start, which the parts that began with it share.
     features = ranker._features(data, threads)
     leaves = _find_leaves(ranker, features, values, threads)
-    start = ranker._booster.predict(features, Wanted(rounds=ranker.best_iteration, threads=threads))
+    start = ranker._booster.predict(features, PredictRequest(rounds=ranker.best_iteration, threads=threads))
     for leaf, old in zip(leaves, values, strict=True):
         start -= old[leaf]
     begun = sum(part.weight for part in parts if part.starts) or 1.0
@@ -216,7 +216,7 @@ def _find_leaves(
     leaves = np.empty((trees, rows), np.min_scalar_type(largest))
     for first in range(0, rows, _ROWS):
         part = features[first : first + _ROWS]
-        every = model._booster.predict(part, Wanted(LEAVES, rounds=model.best_iteration, threads=threads))
+        every = model._booster.predict(part, PredictRequest(LEAVES, rounds=model.best_iteration, threads=threads))
         leaves[:, first : first + _ROWS] = every[:, every.shape[1] - trees :].T
     return leaves
 
