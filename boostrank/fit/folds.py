@@ -129,8 +129,11 @@ class Folds:
         valid = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),) if measures else ()
         collective = self._collective
         if not collective.is_alone:
-            ranks = range(len(collective.share(None)))
-            collective = replace(collective, parts=(train_set,), order=[(rank, 0) for rank in ranks])
+            rows = collective.share(train_set.n_documents)
+            if not all(rows):
+                raise DataError(f"fold {fold + 1}: a worker has no other queries; use fewer workers, or more folds")
+            order = [(rank, 0) for rank in range(len(rows))]
+            collective = replace(collective, parts=(train_set,), order=order)
         return replace(
             training,
             train_set=train_set,
