@@ -55,10 +55,10 @@ class GuardedGradient:
         """Evaluate boostrank's objective without scaling; not available for a user-defined function."""
         started = time.perf_counter()
         assert self._bound is not None
-        found = self._bound.evaluate(scores, round)
-        self.stats = found.stats
+        gradient = self._bound.evaluate(scores, round)
+        self.stats = gradient.stats
         self.seconds += time.perf_counter() - started
-        return found
+        return gradient
 
     def _watch(self, scores: npt.NDArray[Any], round: int) -> None:
         """Warn if trees have stopped changing the scores; the engines continue silently."""
@@ -178,7 +178,7 @@ class RoundMetrics:
     ) -> None:
         self._names, self._labels_of, self._conventions = names, labels_of, conventions
         self._threads = resolve_threads(threads)
-        self._functions = [by_arguments(one, labels_of, "feval") for one in functions]
+        self._functions = [by_arguments(function, labels_of, "feval") for function in functions]
         self._bound: dict[int, BoundMetrics] = {}
         self._all_reduce = all_reduce
         self.seconds = 0.0
@@ -195,13 +195,13 @@ class RoundMetrics:
             results += [(name, value, metric.higher_is_better) for metric, (name, value) in metrics]
         for function in self._functions:
             result = function(scores, dataset)
-            given = result if isinstance(result, list) else [result]
-            if not all(isinstance(one, tuple | list) and len(one) == 3 for one in given):
+            entries = result if isinstance(result, list) else [result]
+            if not all(isinstance(value, tuple | list) and len(value) == 3 for value in entries):
                 raise ParameterError(
                     f"feval must return (name, value, higher is better), or a list of these, not {result!r}; "
                     "with maximize=, (name, value) is enough"
                 )
-            results += given
+            results += entries
         self.seconds += time.perf_counter() - started
         return results
 
