@@ -19,6 +19,7 @@ import numbers
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from boostrank.core.errors import ParameterError, did_you_mean
@@ -131,23 +132,35 @@ def argument(metavar: str, **declared: Any) -> Any:
 
 def declared(struct: type[Any]) -> Mapping[str, Option]:
     """Return a struct's options by name, with the options of its bases first and each class in declaration order."""
-    own, *bases = struct.__mro__
-    fields, found = {one.name: one for one in dataclasses.fields(struct)}, {}
-    for home in (*bases, own):
-        for name in inspect.get_annotations(home):
+    if struct not in _DECLARED:
+        _DECLARED[struct] = MappingProxyType(_collect_options(struct))
+    return _DECLARED[struct]
+
+
+_DECLARED: dict[type[Any], Mapping[str, Option]] = {}
+
+
+def _collect_options(struct: type[Any]) -> dict[str, Option]:
+    last, *bases = struct.__mro__
+    fields = {field.name: field for field in dataclasses.fields(struct)}
+    options = {}
+    for base in (*bases, last):
+        for name in inspect.get_annotations(base):
             field = fields.get(name)
-            if field is not None and "option" in field.metadata:
-                one, kind = field.metadata["option"], str(field.type)
-                default = {} if field.default is dataclasses.MISSING else field.default
-                found[name] = dataclasses.replace(
-                    one,
-                    name=name,
-                    kind=one.kind or ("str" if kind == "Any" else kind.removesuffix(" | None")),
-                    default=default,
-                    group=one.group or vars(home)["GROUP"],
-                    required=one.required or (default is None and kind != "Any" and not kind.endswith("None")),
-                )
-    return found
+            if field is None or "option" not in field.metadata:
+                continue
+            option, kind = field.metadata["option"], str(field.type)
+            default = {} if field.default is dataclasses.MISSING else field.default
+            has_none = kind == "Any" or kind.endswith("None")
+            options[name] = dataclasses.replace(
+                option,
+                name=name,
+                kind=option.kind or ("str" if kind == "Any" else kind.removesuffix(" | None")),
+                default=default,
+                group=option.group or vars(base)["GROUP"],
+                required=option.required or (default is None and not has_none),
+            )
+    return options
 
 
 def contradictions(
@@ -483,20 +496,17 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
         unset=None,
         shown="good",
         common=True,
-        alone=True,
     )
     folds: int | None = option(
         "Train one model per fold of whole queries, stop each on its held-out fold, and average them.",
         metavar="K",
         ge=2,
         common=True,
-        alone=True,
     )
     max_trees: int | None = option(
         "Maximum number of trees in the saved model, including the linear start (one per feature). Later rounds are "
         "removed, equally in each fold.",
         ge=1,
-        alone=True,
     )
     checkpoint: Any = option(
         "Checkpoint file, removed once the model is written.",
@@ -511,6 +521,17 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
     def single(self) -> TrainOptions:
         """The same options, with defaults for all options that `SingleOptions` lacks."""
         return TrainOptions(**{name: getattr(self, name) for name in declared(SingleOptions)})
+
+    @property
+    def tree_limit(self) -> int | None:
+        """Maximum number of trees in the saved model."""
+        return self.max_trees
+
+    def within_limit(self, trees: int | None) -> TrainOptions:
+        """Return the options with this limit, unless they have one."""
+        if trees is None or self.max_trees is not None:
+            return self
+        return dataclasses.replace(self, max_trees=trees)
 
 
 KEYWORDS = {
@@ -558,10 +579,8 @@ class TargetOptions(Options, group="Data and output"):
     )
 
 
-class TrainCommand(
-    PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions, TargetOptions, group="Data and output"
-):
-    """The options for `boostrank train` only."""
+class TrainFilesOptions(PropensityOptions, MemoryOptions, TargetOptions, group="Data and output"):
+    """The options that only training from files has, in `boostrank.train_files` and `boostrank train`."""
 
     train: tuple[str, ...] = argument("TRAIN...", file="data")
     model: str = option("Model file to write.", short="-m", file="output")
@@ -606,8 +625,7 @@ class TrainCommand(
         "(ranks started by torchrun, MPI, Slurm or Kubernetes), dask:tcp://HOST:PORT, dask:FILE, spark:2, ray:2.",
         parse=("WORKERS", parse_workers),
         group=MemoryOptions.GROUP,
-        conflicts="route cache memory_limit log folds checkpoint resume resume_or_restart clicks feature_names "
-        "max_trees",
+        conflicts="route cache memory_limit log checkpoint resume resume_or_restart clicks feature_names",
     )
     worker_timeout: float = option(
         "Stop with exit status 4 if a worker does not answer for this long.",
@@ -617,6 +635,10 @@ class TrainCommand(
         group=MemoryOptions.GROUP,
         needs="cluster",
     )
+
+
+class OutputOptions(ConfigOptions, JsonOptions, group="Data and output"):
+    """The options for what a command prints."""
 
 
 class MeasureOptions(ConventionOptions, ThreadOptions, JsonOptions, group="Measures"):
