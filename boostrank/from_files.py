@@ -52,6 +52,8 @@ from boostrank.options import (
 from boostrank.planning import choose_route, wanted_route
 from boostrank.tracking import JsonLines
 
+__all__ = ["FoldSummary", "Observer", "StopRequest", "train_files"]
+
 Fit = TypeVar("Fit", bound=FitOptions)
 _STRUCTS: tuple[Any, ...] = (TrainFilesOptions, TrainOptions, FileOptions)
 _LISTED = {name: option for struct in reversed(_STRUCTS) for name, option in declared(struct).items()}

@@ -332,18 +332,21 @@ def stacked(sets: Sequence[RankingDataset], space: FeatureSpace, reading: Mappin
     Args:
         reading: the options with which the data sets were read.
     """
-    queries = [one.queries for one in sets]
-    sizes = np.concatenate([np.zeros(0, np.int64), *(one.sizes for one in queries)])
+    indices = [data.queries for data in sets]
+    sizes = np.concatenate([np.zeros(0, np.int64), *(index.sizes for index in indices)])
     weights = document_weights = None
-    if any(one.weights is not None for one in queries):
-        weights = np.concatenate([one.each_weight for one in queries])
-    if any(one.document_weights is not None for one in queries):
-        every = (np.ones(one.n_documents) if one.document_weights is None else one.document_weights for one in queries)
-        document_weights = np.concatenate([*every])
-    ptr, ids = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), joined_ids([one.qid for one in queries])
+    if any(index.weights is not None for index in indices):
+        weights = np.concatenate([index.each_weight for index in indices])
+    if any(index.document_weights is not None for index in indices):
+        each = [index.document_weights for index in indices]
+        pairs = zip(indices, each, strict=True)
+        document_weights = np.concatenate(
+            [np.ones(index.n_documents) if values is None else values for index, values in pairs]
+        )
+    ptr, ids = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), joined_ids([index.qid for index in indices])
     return RankingDataset(
         Stacked(sets, space.n_features),
-        np.concatenate([np.zeros(0), *(one.labels for one in sets)]),
+        np.concatenate([np.zeros(0), *(data.labels for data in sets)]),
         QueryIndex(ptr, ids, weights, document_weights=document_weights),
         tuple(space.feature_names),
         Provenance((), space.index_base, reading),

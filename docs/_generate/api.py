@@ -25,11 +25,7 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
     "files": (
         "boostrank.from_files",
         "What follows `boostrank.train_files`, and can stop it.",
-        [
-            ("boostrank.from_files", ("Observer",)),
-            ("boostrank.fit.callbacks", ("StopRequest",)),
-            ("boostrank.fit.folds", ("FoldSummary",)),
-        ],
+        [("boostrank.from_files", ("Observer", "StopRequest", "FoldSummary"))],
     ),
     "report": ("boostrank.reporting", "What a ranker is worth, and what it rests on.", [("boostrank.reporting", None)]),
     "sklearn": ("boostrank.sklearn", "The ranker and the splitters for scikit-learn.", [("boostrank.sklearn", None)]),
