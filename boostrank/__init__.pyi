@@ -20,8 +20,9 @@ from boostrank.files.read import read as read
 from boostrank.files.read import stream as stream
 from boostrank.fit.callbacks import EarlyStopping as EarlyStopping
 from boostrank.fit.checkpoint import Checkpoint as Checkpoint
+from boostrank.fit.from_data import train as train
 from boostrank.fit.renewal import refit as refit
-from boostrank.fit.train import train as train
+from boostrank.from_files import train_files as train_files
 from boostrank.kernels.jit import inline as inline
 from boostrank.kernels.objective import ObjectiveSpec as ObjectiveSpec
 from boostrank.kernels.objective import define_objective as define_objective

@@ -19,6 +19,7 @@ import numbers
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from boostrank.core.errors import ParameterError, did_you_mean
@@ -131,60 +132,82 @@ def argument(metavar: str, **declared: Any) -> Any:
 
 def declared(struct: type[Any]) -> Mapping[str, Option]:
     """Return a struct's options by name, with the options of its bases first and each class in declaration order."""
-    own, *bases = struct.__mro__
-    fields, found = {one.name: one for one in dataclasses.fields(struct)}, {}
-    for home in (*bases, own):
-        for name in inspect.get_annotations(home):
+    if struct not in _DECLARED:
+        _DECLARED[struct] = MappingProxyType(_collect_options(struct))
+    return _DECLARED[struct]
+
+
+_DECLARED: dict[type[Any], Mapping[str, Option]] = {}
+
+
+def _collect_options(struct: type[Any]) -> dict[str, Option]:
+    last, *bases = struct.__mro__
+    fields = {field.name: field for field in dataclasses.fields(struct)}
+    options = {}
+    for base in (*bases, last):
+        for name in inspect.get_annotations(base):
             field = fields.get(name)
-            if field is not None and "option" in field.metadata:
-                one, kind = field.metadata["option"], str(field.type)
-                default = {} if field.default is dataclasses.MISSING else field.default
-                found[name] = dataclasses.replace(
-                    one,
-                    name=name,
-                    kind=one.kind or ("str" if kind == "Any" else kind.removesuffix(" | None")),
-                    default=default,
-                    group=one.group or vars(home)["GROUP"],
-                    required=one.required or (default is None and kind != "Any" and not kind.endswith("None")),
-                )
-    return found
+            if field is None or "option" not in field.metadata:
+                continue
+            option, kind = field.metadata["option"], str(field.type)
+            default = {} if field.default is dataclasses.MISSING else field.default
+            has_none = kind == "Any" or kind.endswith("None")
+            options[name] = dataclasses.replace(
+                option,
+                name=name,
+                kind=option.kind or ("str" if kind == "Any" else kind.removesuffix(" | None")),
+                default=default,
+                group=option.group or vars(base)["GROUP"],
+                required=option.required or (default is None and not has_none),
+            )
+    return options
 
 
 def contradictions(
-    known: Mapping[str, Option], given: Collection[str], spell: Callable[[Option], str]
+    options: Mapping[str, Option], names: Collection[str], spell: Callable[[Option], str]
 ) -> Iterator[str]:
-    """Yield messages about options that conflict or that lack an option they need. `spell` returns an option's name."""
-    for one in (known[name] for name in known if name in given):
-        for other in one.conflicts:
-            if other in given:
-                yield f"{spell(one)} and {spell(known[other])} cannot be used together"
-        if one.needs in known and one.needs not in given:
-            yield f"{spell(one)} is for {spell(known[one.needs])}, which is not given"
+    """Yield messages about options that conflict or that lack an option they need.
+
+    Args:
+        options: options by name.
+        names: names of the options that are set.
+        spell: function that returns an option's name in messages.
+    """
+    for option in (options[name] for name in options if name in names):
+        for other in option.conflicts:
+            if other in names:
+                yield f"{spell(option)} and {spell(options[other])} cannot be used together"
+        if option.needs in options and option.needs not in names:
+            yield f"{spell(option)} is for {spell(options[option.needs])}, which is not given"
 
 
 def takes_options(options: Iterable[Option], *, alone: bool = True) -> Callable[[F], F]:
     """Return a decorator that shows declared options instead of `**options` in a signature. `alone` refuses others."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    shown = [inspect.Parameter(one.name, keyword, default=one.default) for one in options]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    keywords = [inspect.Parameter(option.name, kind, default=option.default) for option in options]
 
-    def decorated(function: F) -> F:
+    def decorate(function: F) -> F:
         signature = inspect.signature(function)
-        rest = [one for one in signature.parameters.values() if one.kind is inspect.Parameter.VAR_KEYWORD]
-        own = [one for one in signature.parameters.values() if one not in rest]
-        more = [one for one in shown if one.name not in signature.parameters]
-        known = {one.name for one in (*own, *more)}
+        parameters, others = list[inspect.Parameter](), list[inspect.Parameter]()
+        for parameter in signature.parameters.values():
+            is_open = parameter.kind is inspect.Parameter.VAR_KEYWORD
+            (others if is_open else parameters).append(parameter)
+        parameters += [keyword for keyword in keywords if keyword.name not in signature.parameters]
+        names = {parameter.name for parameter in parameters}
 
         @functools.wraps(function)
-        def checked(*args: Any, **given: Any) -> Any:
-            for name in (one for one in given if alone and one not in known):
-                hint = did_you_mean(name, known, list_all=False)
-                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}.{hint}")
-            return function(*args, **given)
+        def checked(*args: Any, **options: Any) -> Any:
+            for name in options if alone else ():
+                if name not in names:
+                    hint = did_you_mean(name, names, list_all=False)
+                    raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}.{hint}")
+            return function(*args, **options)
 
-        checked.__signature__ = signature.replace(parameters=[*own, *more, *([] if alone else rest)])  # type: ignore[attr-defined]
+        parameters += [] if alone else others
+        checked.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return cast(F, checked)
 
-    return decorated
+    return decorate
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -206,19 +229,19 @@ class Options:
         dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
-        for name, one in declared(type(self)).items():
+        for name, option in declared(type(self)).items():
             value = getattr(self, name)
-            one.check(value)
-            if one.kind == "int" and value is not None:
+            option.check(value)
+            if option.kind == "int" and value is not None:
                 object.__setattr__(self, name, int(value))
-        for message in contradictions(declared(type(self)), self.changed, lambda one: one.name):
+        for message in contradictions(declared(type(self)), self.changed, lambda option: option.name):
             raise ParameterError(message)
 
     @property
     def changed(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
-        known = declared(type(self))
-        return {name: value for name, one in known.items() if not one.is_default(value := getattr(self, name))}
+        values = {name: getattr(self, name) for name in declared(type(self))}
+        return {name: value for name, value in values.items() if not declared(type(self))[name].is_default(value)}
 
 
 # Parsers for text from the command line. Each raises ValueError, whose message becomes the error.
@@ -254,12 +277,12 @@ def parse_seconds(text: str) -> float:
     """Parse durations such as `90s`, `30m` or `2h`. A number without a unit is in seconds."""
     unit = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1:].lower(), 0.0)
     try:
-        found = float(text[:-1]) * unit if unit else float(text)
+        seconds = float(text[:-1]) * unit if unit else float(text)
     except ValueError:
-        found = 0.0
-    if not 0.0 < found < math.inf:
+        seconds = 0.0
+    if not 0.0 < seconds < math.inf:
         raise ValueError(f"{text!r} is not a duration such as 90s, 30m or 2h")
-    return found
+    return seconds
 
 
 def listed_names(text: str) -> tuple[str, ...]:
@@ -283,8 +306,11 @@ def typed_names(*names: str) -> str:
 def parse_label_map(label_map: Mapping[float, float] | str) -> dict[float, float]:
     """Return a mapping from old to new labels, given a mapping or text such as "-1=0,2=1"."""
     try:
-        given = label_map
-        pairs = [part.split("=") for part in given.split(",")] if isinstance(given, str) else given.items()
+        pairs: Any = ()
+        if isinstance(label_map, str):
+            pairs = [part.split("=") for part in label_map.split(",")]
+        else:
+            pairs = label_map.items()
         numbers = [(float(old), float(new)) for old, new in pairs]
     except (TypeError, ValueError, AttributeError):
         raise ParameterError(f"label_map={label_map!r}: pass old=new pairs, such as --label-map=-1=0,2=1") from None
@@ -409,25 +435,25 @@ class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, 
 
     def flat(self) -> dict[str, Any]:
         """Return all parameters in one dictionary for `boostrank.train`, without the number of rounds."""
-        found, given = dict(self.params), dict(self.settings)
-        if "metric" in given:
+        params, options = dict(self.params), dict(self.settings)
+        if "metric" in options:
             raise ParameterError("--set metric: use --metric to report a metric, lambdarank(metric=...) to optimise it")
-        known = {}
-        for name, one in declared(type(self)).items():
-            if name in found and not one.params:
-                raise ParameterError(f"{name!r} is not a parameter of the engine; pass {one.spelled} separately")
-            if not one.params or name == "rounds":
+        aliases = {}
+        for name, option in declared(type(self)).items():
+            if name in params and not option.params:
+                raise ParameterError(f"{name!r} is not a parameter of the engine; pass {option.spelled} separately")
+            if not option.params or name == "rounds":
                 continue
-            known[one.params[0]] = one
-            value = getattr(self, name)
+            main, value = option.params[0], getattr(self, name)
+            aliases[main] = option.params
             if value is not None and value != ():
-                given[one.params[0]] = list(value) if name == "metrics" else value
-        for name, value in given.items():
-            for alias in known[name].params if name in known else (name,):
-                if alias in found:
+                options[main] = list(value) if name == "metrics" else value
+        for name, value in options.items():
+            for alias in aliases.get(name, (name,)):
+                if alias in params:
                     raise ParameterError(f"{alias} is given twice, by --param and by its own option")
-            found[name] = value
-        return found
+            params[name] = value
+        return params
 
 
 class WithinQueryOptions(Options, group="Start and features"):
@@ -483,20 +509,17 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
         unset=None,
         shown="good",
         common=True,
-        alone=True,
     )
     folds: int | None = option(
         "Train one model per fold of whole queries, stop each on its held-out fold, and average them.",
         metavar="K",
         ge=2,
         common=True,
-        alone=True,
     )
     max_trees: int | None = option(
         "Maximum number of trees in the saved model, including the linear start (one per feature). Later rounds are "
         "removed, equally in each fold.",
         ge=1,
-        alone=True,
     )
     checkpoint: Any = option(
         "Checkpoint file, removed once the model is written.",
@@ -512,9 +535,22 @@ class TrainOptions(SingleOptions, FillOptions, group="Models"):
         """The same options, with defaults for all options that `SingleOptions` lacks."""
         return TrainOptions(**{name: getattr(self, name) for name in declared(SingleOptions)})
 
+    @property
+    def tree_limit(self) -> int | None:
+        """Maximum number of trees in the saved model."""
+        return self.max_trees
+
+    def within_limit(self, trees: int | None) -> TrainOptions:
+        """Return the options with this limit, unless they have one."""
+        if trees is None or self.max_trees is not None:
+            return self
+        return dataclasses.replace(self, max_trees=trees)
+
 
 KEYWORDS = {
-    name: one for name, one in declared(TrainOptions).items() if not one.params and name not in ("params", "settings")
+    name: option
+    for name, option in declared(TrainOptions).items()
+    if not option.params and name not in ("params", "settings")
 }
 """The options that are keywords of `boostrank.train`. All others are entries of its `params`."""
 
@@ -558,10 +594,8 @@ class TargetOptions(Options, group="Data and output"):
     )
 
 
-class TrainCommand(
-    PropensityOptions, MemoryOptions, ConfigOptions, JsonOptions, TargetOptions, group="Data and output"
-):
-    """The options for `boostrank train` only."""
+class TrainFilesOptions(PropensityOptions, MemoryOptions, TargetOptions, group="Data and output"):
+    """The options that only training from files has, in `boostrank.train_files` and `boostrank train`."""
 
     train: tuple[str, ...] = argument("TRAIN...", file="data")
     model: str = option("Model file to write.", short="-m", file="output")
@@ -606,8 +640,7 @@ class TrainCommand(
         "(ranks started by torchrun, MPI, Slurm or Kubernetes), dask:tcp://HOST:PORT, dask:FILE, spark:2, ray:2.",
         parse=("WORKERS", parse_workers),
         group=MemoryOptions.GROUP,
-        conflicts="route cache memory_limit log folds checkpoint resume resume_or_restart clicks feature_names "
-        "max_trees",
+        conflicts="route cache memory_limit log checkpoint resume resume_or_restart clicks feature_names",
     )
     worker_timeout: float = option(
         "Stop with exit status 4 if a worker does not answer for this long.",
@@ -617,6 +650,10 @@ class TrainCommand(
         group=MemoryOptions.GROUP,
         needs="cluster",
     )
+
+
+class OutputOptions(ConfigOptions, JsonOptions, group="Data and output"):
+    """The options for what a command prints."""
 
 
 class MeasureOptions(ConventionOptions, ThreadOptions, JsonOptions, group="Measures"):
@@ -739,12 +776,12 @@ class ReadOptions(Options, group="Reading"):
                 raise ParameterError(f"missing token {token!r} must be a word without blanks, ':' or '#'")
         put("missing_tokens", tokens)
         for name in ("drop", "categorical"):
-            given = getattr(self, name)
+            columns = getattr(self, name)
             try:
-                words = listed_names(given) if isinstance(given, str) else given or ()
+                columns = listed_names(columns) if isinstance(columns, str) else columns or ()
             except ValueError as error:
                 raise ParameterError(f"{name}={error}") from None
-            put(name, tuple(map(str, words)) or None)
+            put(name, tuple(map(str, columns)) or None)
         put("label_map", None if self.label_map is None else parse_label_map(self.label_map) or None)
         if self.gain is not None:
             from boostrank.core.conventions import expression_of

@@ -432,7 +432,7 @@ def choose_route(
     if refused:  # the reader will report the place
         return ("memory" if route == "auto" else route), ""
     added = 0
-    within = WithinQuery.given(options.within_query, options.of)
+    within = WithinQuery.of_options(options)
     if within is not None:
         added = len(within.kinds) * (train.features if within.of is None else len(within.of))
     elif options.init_model:

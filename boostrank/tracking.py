@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from boostrank.core import __version__
 from boostrank.core.errors import MissingDependency, ParameterError, TrainingWarning, warn_user
 from boostrank.core.files import write_all
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
-from boostrank.fit.params import OBJECTIVE_NAMES, ROUNDS_NAMES, SEED_NAMES, default_objective
 from boostrank.fit.run import describe_data, package_versions
+from boostrank.fit.settings import OBJECTIVE_NAMES, ROUNDS_NAMES, SEED_NAMES, default_objective
 from boostrank.metrics import BoundMetrics, Conventions, Metric
 from boostrank.model.query_columns import WithinQuery
 from boostrank.model.ranking_model import RankingModel, as_model
@@ -100,7 +101,7 @@ class _Callback:
         for name, (aliases, value) in _DEFAULTS.items():
             if not params.keys() & aliases:
                 defaults[name] = value(plan)
-        merged = {**defaults, **plan.recipe.trees, **params, **keywords}
+        merged = {**defaults, **plan.preset.trees, **params, **keywords}
         self.params = jsonable(merged, other=_as_json)
         record = {
             "arguments": {"params": params, "num_boost_round": options.rounds, **keywords},
@@ -362,7 +363,6 @@ def log_model(model: Any, name: str = "model", **options: Any) -> Any:
     from mlflow.types import ColSpec, Schema, TensorSpec
     from mlflow.types.schema import AnyType
 
-    import boostrank
     from boostrank.data.arrays import default_feature_names
     from boostrank.engines import get_backend
 
@@ -373,7 +373,7 @@ def log_model(model: Any, name: str = "model", **options: Any) -> Any:
     columns = [ColSpec(AnyType(), None if numbered else name) for name in names]
     signature = ModelSignature(Schema(columns), Schema([TensorSpec(np.dtype(np.float64), (-1,))]))
     engine = get_backend(model.backend)
-    needs = [f"boostrank=={boostrank.__version__}"]
+    needs = [f"boostrank=={__version__}"]
     needs += [f"{engine.name}=={engine.version}"] if engine.grows_trees else []
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder) / _FILE)

@@ -12,7 +12,7 @@ from boostrank.core.errors import BoostrankError, MissingDependency
 from boostrank.core.queries import QueryIndex
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.engines import ENGINES, get_backend
-from boostrank.fit.train import train
+from boostrank.fit.from_data import train
 from boostrank.kernels.objective import ObjectiveSpec
 from boostrank.metrics import Metric
 from boostrank.objective.description import Objective

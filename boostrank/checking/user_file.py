@@ -10,6 +10,7 @@ import hashlib
 import os
 import sys
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -21,6 +22,28 @@ from boostrank.metrics import Metric
 from boostrank.objectives import OBJECTIVES
 
 _HOW = 'end the file with SPEC = boostrank.define_objective("my-objective", kernel)'
+
+
+@dataclass(frozen=True)
+class ObjectiveFile:
+    """A Python file with an objective, which another process can run.
+
+    Args:
+        path: name of the file in messages and records.
+        body: content of the file.
+    """
+
+    path: str
+    body: bytes
+
+    @classmethod
+    def read(cls, path: str) -> ObjectiveFile:
+        """Read a file."""
+        return cls(path, read_whole(path))
+
+    def load(self) -> ObjectiveSpec:
+        """Run the file and return its objective; see `load_objective`."""
+        return _find(_run(self.path, self.body), self.path)
 
 
 def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> ObjectiveSpec:
@@ -38,7 +61,7 @@ def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> Obj
             or does not write an output. The message names the file and the line.
     """
     path = os.fspath(text)
-    spec = _find(_run(path), path)
+    spec = ObjectiveFile.read(path).load()
     if spec.name in OBJECTIVES.names():
         raise FileFormatError(f"the name {spec.name!r} is taken by boostrank's own objective", file=path)
     check_arguments(spec.kernel)
@@ -60,7 +83,7 @@ def load_metric(text: str) -> Metric:
     """
     path, _, name = text.partition(".py:")
     path = f"{path.removesuffix('.py')}.py"
-    module = _run(path)
+    module = _run(path, read_whole(path))
     metrics = {key: value for key, value in vars(module).items() if callable(value) or isinstance(value, Metric)}
     if name not in metrics:
         names = ", ".join(metrics) or "no function"
@@ -73,8 +96,7 @@ def template_text() -> str:
     return (Path(__file__).parents[1] / "objectives" / "_template.py").read_text(encoding="utf-8")
 
 
-def _run(path: str) -> ModuleType:
-    body = read_whole(path)
+def _run(path: str, body: bytes) -> ModuleType:
     # Compile the bytes read here, without __pycache__, whose time stamps have a resolution of a second.
     module = ModuleType(f"{Path(path).stem}_{hashlib.sha256(body).hexdigest()[:12]}")
     module.__file__ = path

@@ -15,7 +15,7 @@ import click
 
 from boostrank.cli.command import command
 from boostrank.cli.errors import BAD_INPUT, DONE, GATE_SHUT, say, settle
-from boostrank.cli.reading import declared_features, name_of
+from boostrank.cli.reading import name_of
 from boostrank.cli.show import ReadProgress, duration, width
 from boostrank.core.errors import InputError
 from boostrank.core.text import aligned, count_of, size_words
@@ -58,9 +58,10 @@ def doctor(own: Doctor, reading: FileOptions) -> None:
     from boostrank.diagnosis import Findings, Severity, examine
     from boostrank.diagnosis.training import with_refusal
     from boostrank.export import TARGETS
+    from boostrank.export.writing import split_declared_features
 
     strict, reading, columns = reading.strict, replace(reading, strict=False), None
-    declared, reading = declared_features(own.target, reading, own.files)
+    declared, reading = split_declared_features(own.target, reading, own.files)
     if own.clicks:
         if reading.regroup:  # each piece would count as a query
             raise InputError("--clicks and --regroup cannot be used together; sort the file first")

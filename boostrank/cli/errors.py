@@ -164,14 +164,14 @@ class StopRequest:
 
     Attributes:
         made: whether a signal has arrived.
-        heeded: whether the training ended early because of the request. A request in the last round, or while the model
-            is being written, has no effect.
+        stopped: whether the training ended early because of the request. A request in the last round, or while the
+            model is being written, has no effect.
         saving: whether the training is over and the model is being written.
         exit_status: exit status of a stopped process, which is 128 plus the signal number, as in shells.
     """
 
     def __init__(self) -> None:
-        self.made = self.heeded = self.saving = False
+        self.made = self.stopped = self.saving = False
         self.exit_status = INTERRUPTED
         self._first = 0.0
 
@@ -195,9 +195,9 @@ class StopRequest:
 
 
 @contextlib.contextmanager
-def graceful_stop() -> Iterator[StopRequest]:
+def graceful_stop(request: StopRequest | None = None) -> Iterator[StopRequest]:
     """Make signals set the request instead of ending the process, except for a second Ctrl-C."""
-    request = StopRequest()
+    request = request or StopRequest()
     handlers = {s: signal.signal(s, lambda *_: None) for s in (signal.SIGINT, signal.SIGTERM)}
     end = hear_signals(request.hear)
     try:

@@ -30,8 +30,6 @@ class Reader:
         asks: whether the command has the option `--gain`, which a hint can then suggest.
         labelled: whether a table must have labels.
         names: whether to keep document names.
-        stream: options of `stream_files`, if features stay on disk.
-        target: value of `--for`, the program that will serve the model.
     """
 
     def __init__(
@@ -43,48 +41,32 @@ class Reader:
         asks: bool = False,
         labelled: bool = True,
         names: bool = False,
-        stream: Mapping[str, Any] | None = None,
-        target: str | None = None,
     ) -> None:
         from boostrank.core.conventions import expression_of
-        from boostrank.export import TARGETS
 
         expression = expression_of(gain)
         text = None if expression is None else expression.text
         self.options = replace(reading, keep_names=names, gain=text)
-        self._stream, self._labelled, self._threads = stream, labelled, threads
+        self._stream: dict[str, Any] | None = None
+        self._labelled, self._threads = labelled, threads
         self._asks_for_gain = asks and gain is None
         self._keywords = self.options.keywords | {"threads": threads}
-        if target:
-            self._keywords["takes_categories"] = TARGETS.get(target).categories
 
     def read(
         self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None, labelled: bool = True
     ) -> RankingDataset:
         """Read files as one data set with the features of `like`, and print a line about the data to standard error."""
         from boostrank.files.assemble import read_files
-        from boostrank.files.side_files import WEIGHT_SUFFIX
         from boostrank.files.store import stream_files
 
-        started, name = time.monotonic(), name_of(paths)
-        with ReadProgress(name) as progress:
+        started = time.monotonic()
+        with ReadProgress(name_of(paths)) as progress:
             how = self._keywords | {"labelled": labelled and self._labelled, "like": like, "progress": progress}
             if self._stream is None:
                 data = read_files(paths, **how)
             else:
                 data = stream_files(paths, **self._stream, **how)
-        action = "remembered" if data.on_disk and not data.features.is_open else "read"
-        weights = "weights" if data.document_weights is None else "document weights (not used by metrics)"
-        roles = {"label": "labels", "qid": "queries", "weight": weights, "id": "names"}
-        columns, files = data.provenance.options, data.provenance.files[1:]
-        notes = [f"{word} from column {columns[role]!r}" for role, word in roles.items() if role in columns]
-        notes += [f"labels from the gain {data.gain}"] if data.gain is not None else []
-        notes += [f"{weights} from {file}" for file in files if file.endswith(WEIGHT_SUFFIX)][:3]
-        notes.append(f"{action} in {duration(time.monotonic() - started)}")
-        say(
-            f"{name}: {data.n_documents:,} rows, {len(data.queries):,} queries, {data.n_features:,} features, "
-            f"{', '.join(notes)}"
-        )
+        say_read(paths, data, time.monotonic() - started)
         return data
 
     def read_both(
@@ -201,6 +183,24 @@ def _is_pipe(path: str) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
+def say_read(paths: str | Sequence[str], data: RankingDataset, seconds: float) -> None:
+    """Print a line about a data set that was read from files."""
+    from boostrank.files.side_files import WEIGHT_SUFFIX
+
+    action = "remembered" if data.on_disk and not data.features.is_open else "read"
+    weights = "weights" if data.document_weights is None else "document weights (not used by metrics)"
+    roles = {"label": "labels", "qid": "queries", "weight": weights, "id": "names"}
+    columns, files = data.provenance.options, data.provenance.files[1:]
+    notes = [f"{word} from column {columns[role]!r}" for role, word in roles.items() if role in columns]
+    notes += [f"labels from the gain {data.gain}"] if data.gain is not None else []
+    notes += [f"{weights} from {file}" for file in files if file.endswith(WEIGHT_SUFFIX)][:3]
+    notes.append(f"{action} in {duration(seconds)}")
+    say(
+        f"{name_of(paths)}: {data.n_documents:,} rows, {len(data.queries):,} queries, {data.n_features:,} features, "
+        f"{', '.join(notes)}"
+    )
+
+
 def metrics_of(names: Sequence[str]) -> list[Any]:
     """Return metrics: those in a Python file, `FILE.py:NAME`, are loaded, and others stay names."""
     metrics: list[Any] = list(names)
@@ -210,23 +210,6 @@ def metrics_of(names: Sequence[str]) -> list[Any]:
 
             metrics[number] = load_metric(name)
     return metrics
-
-
-def declared_features(
-    target: str | None, reading: FileOptions, files: Sequence[str]
-) -> tuple[tuple[Any, ...], FileOptions]:
-    """Return the features that --feature-names declares for a target, and the options for reading the files."""
-    from boostrank.export.writing import read_feature_names
-    from boostrank.files.tables import is_table
-
-    if not target or not reading.feature_names:
-        return (), reading
-    declared = read_feature_names(reading.feature_names)
-    if all(map(is_table, files)):
-        return declared, replace(reading, feature_names=None)
-    # Names in plain text are those of the data.
-    in_text = all(isinstance(feature, str) for feature in declared)
-    return (() if in_text else declared), reading
 
 
 def name_of(paths: str | Sequence[str]) -> str:

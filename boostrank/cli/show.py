@@ -102,8 +102,13 @@ class _Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Remove the line."""
         if self._live is not None:
             self._live.stop()
+            self._live = None
 
     def show(self, text: str, due: bool) -> None:
         if not sys.stderr.isatty():
@@ -143,28 +148,30 @@ class _Progress:
 
 
 class RoundProgress(_Progress):
-    """A training callback that shows the round, the main metric on each data set, and the remaining time.
-
-    Args:
-        metric: name of the metric, or None.
-        folds: number of consecutive trainings, or 0 for a single training.
-        stops: whether early stopping may end the training, which makes the remaining time unknown.
-    """
+    """A training callback that shows the round, the main metric on each data set, and the remaining time."""
 
     before_iteration = False
     order = 25  # before early stopping, which raises an exception
 
-    def __init__(self, metric: str | None, *, folds: int = 0, stops: bool = False) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._metric, self._folds, self._stops = metric, folds, stops
-        self._every = _READING_EVERY if folds else _AT_MOST_EVERY
-        self._started, self._fold = time.monotonic(), 1
+        self._fold = 1
         self._shown, self._shown_round = 0.0, 0
         self._ends: deque[float] = deque()
         self.rounds = 0
         self.total = 0
 
-    def __enter__(self) -> Self:
+    def begin(self, metric: str | None, folds: int, stops: bool) -> Self:
+        """Begin the training.
+
+        Args:
+            metric: name of the metric, or None.
+            folds: number of consecutive trainings, or 0 for a single training.
+            stops: whether early stopping may end the training, which makes the remaining time unknown.
+        """
+        self._metric, self._folds, self._stops = metric, folds, stops
+        self._every = _READING_EVERY if folds else _AT_MOST_EVERY
+        self._started = time.monotonic()
         self.show("compiling and binning", due=False)
         return self
 

@@ -15,7 +15,6 @@ from boostrank.cli.command import command
 from boostrank.cli.errors import say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, print_table, print_wrapped, time_left
-from boostrank.cli.train import objective_of, prepared
 from boostrank.core.errors import InputError
 from boostrank.options import (
     CONVENTIONS,
@@ -98,15 +97,16 @@ def compare(study: ObjectiveStudy, options: FitOptions, reading: FileOptions) ->
     Holm's method. The options of `boostrank train` apply to all objectives, --set to --objective
     only.
     """
-    from boostrank.fit.params import default_objective
+    from boostrank.fit.settings import default_objective
+    from boostrank.from_files import load_options, resolve_objective
     from boostrank.reporting.objectives import compare_objectives
 
     # Separate the parameters of --objective from those of all objectives.
     texts = [options.objective or default_objective(options.backend), *study.against]
     if len(set(texts)) < len(texts):
         raise InputError(f"the objectives must differ: {', '.join(texts)}")
-    gain, options = options.gain, prepared(replace(options, objective=None))
-    objectives: dict[str, Any] = {text: objective_of(text) for text in texts}
+    gain, options = options.gain, load_options(replace(options, objective=None))
+    objectives: dict[str, Any] = {text: resolve_objective(text) for text in texts}
     first = objectives[texts[0]] = {"objective": objectives[texts[0]], **options.settings}
     params = {name: value for name, value in options.flat().items() if name not in first}
     # Read the data, and train.
@@ -182,9 +182,10 @@ def noise(command: Noise, options: FitOptions, reading: FileOptions) -> None:
     Train on TRAIN --repeats times with different seeds, with different row orders, and with bootstrap samples of the
     training queries. The options of `boostrank train` apply.
     """
+    from boostrank.from_files import load_options
     from boostrank.reporting.noise import SOURCES, measure_noise
 
-    gain, options = options.gain, prepared(options)
+    gain, options = options.gain, load_options(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
     train_set, valid_set = Reader(reading, options.threads, gain=gain).read_both(command.train, command.valid)

@@ -16,7 +16,6 @@ from boostrank.cli.command import command
 from boostrank.cli.errors import DONE, INTERRUPTED, say
 from boostrank.cli.reading import Reader
 from boostrank.cli.show import print_json, time_left
-from boostrank.cli.train import prepared
 from boostrank.core.errors import InputError
 from boostrank.engines import of_engine
 from boostrank.options import (
@@ -71,12 +70,13 @@ def tune(command: Tune, options: FitOptions, reading: FileOptions) -> int:
     check_writable(study)
     if os.path.exists(study) and not command.resume:
         raise InputError(f"{study}: the file contains a search; continue it with --resume, or remove it")
+    from boostrank.from_files import load_options
     from boostrank.tuning.search import tune
     from boostrank.tuning.space import parse_dimension
 
     space = {name: parse_dimension(str(text)) for name, text in command.space}
     within = {name: command.changed[name] for name in declared(WithinQueryOptions) if name in command.changed}
-    typed, options = options, prepared(options)
+    typed, options = options, load_options(options)
     params = options.flat()
     rounds = options.rounds or DEFAULT_ROUNDS
     train_set, valid_set = Reader(reading, options.threads, gain=typed.gain).read_both(command.train, command.valid)

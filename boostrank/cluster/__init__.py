@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from boostrank.cluster.train import launcher_of, train
+from boostrank.cluster.client import launcher_of, train
 from boostrank.cluster.workers import Launcher
 
 __all__ = ["Launcher", "launcher_of", "train"]

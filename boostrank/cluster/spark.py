@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from boostrank.cluster.channel import Address, Call
-from boostrank.cluster.train import train as train_on
+from boostrank.cluster.client import train as train_on
 from boostrank.cluster.worker import serve
 from boostrank.cluster.workers import Launcher, package, scored
 from boostrank.model.ranking_model import RankingModel

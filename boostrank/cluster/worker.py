@@ -16,12 +16,12 @@ import zlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.checking.user_file import ObjectiveFile
 from boostrank.cluster.channel import Address, Call, Link, Mesh, connect
 from boostrank.core import errors
 from boostrank.core.machine import openmp_environment
@@ -34,10 +34,12 @@ from boostrank.engines.base import LostContact
 from boostrank.files.assemble import read_files
 from boostrank.files.store import stream_files
 from boostrank.fit.callbacks import StopWhenAsked
-from boostrank.fit.plan import Peers
-from boostrank.fit.run import package_versions, run
-from boostrank.fit.start.together import start_together
-from boostrank.fit.train import draft, resolve
+from boostrank.fit.execute import execute
+from boostrank.fit.folds import FoldSummary
+from boostrank.fit.plan import Collective, Training
+from boostrank.fit.resolve import resolve
+from boostrank.fit.run import package_versions
+from boostrank.fit.settings import check_options
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import TrainOptions
 from boostrank.records import ModelInfo
@@ -45,7 +47,7 @@ from boostrank.records import ModelInfo
 CLIENT_SILENCE_SECONDS = 60.0
 """Time without a message from the client after which training ends."""
 _LEAVING_SECONDS = 10.0  # for unfinished work when the client leaves
-_WORK = frozenset({"sizes", "read", "settle", "fit", "so_far"})
+_WORK = frozenset({"sizes", "read", "conform", "fit", "so_far"})
 Last = tuple[RankingModel | None, str]
 """The client's last message, which is the model, or None and a reason."""
 _WARNINGS = (errors.DataWarning, errors.TrainingWarning)
@@ -81,7 +83,7 @@ class Shard(NamedTuple):
 class News(NamedTuple):
     """The answer to a heartbeat from the client."""
 
-    rounds: list[Any]  # (round, first, last, metrics) of new rounds
+    events: list[Any]  # new rounds, (round, first, last, metrics), and folds, `FoldSummary`
     model: tuple[int, bytes, ModelInfo] | None  # rounds, model file and record of a new checkpoint
 
 
@@ -147,14 +149,15 @@ def versions() -> dict[str, str]:
 
 
 class Worker:
-    """The tasks and the state of a worker. `rounds` and `checkpoints` are sent with the next heartbeat."""
+    """The tasks and the state of a worker. `events` and `checkpoints` are sent with the next heartbeat."""
 
     def __init__(self, link: Link, key: bytes, threads: int, tables: Mapping[str, Any]) -> None:
         self._link, self._threads, self._tables = link, threads, dict(tables)
         self.idle, self.last_contact, self.mesh = threading.Event(), time.monotonic(), Mesh(link.host, key)
         self.idle.set()
-        self.rounds, self.checkpoints, self._telling = deque[Any](), deque[Any](maxlen=1), threading.Lock()
+        self.events, self.checkpoints, self._telling = deque[Any](), deque[Any](maxlen=1), threading.Lock()
         self.stop, self._names, self._space = False, tuple[str, ...](), FeatureSpace(1, 0)
+        self._on_folds = False
         self._training: list[RankingDataset] = []
         self._validation: list[list[RankingDataset]] = []
         self._fitting: _Rounds | None = None
@@ -163,8 +166,8 @@ class Worker:
         """Answer a heartbeat."""
         self.stop = self.stop or stop
         with self._telling:
-            rounds = [self.rounds.popleft() for _ in range(len(self.rounds))]
-            self._link.send(News(rounds, self.checkpoints.pop() if self.checkpoints else None))
+            events = [self.events.popleft() for _ in range(len(self.events))]
+            self._link.send(News(events, self.checkpoints.pop() if self.checkpoints else None))
 
     def do(self, name: str, arguments: Sequence[Any]) -> None:
         """Run a task, and send its result or error."""
@@ -204,13 +207,13 @@ class Worker:
         found = {path: os.path.getsize(path) for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)}
         return found | {name: len(table) for name, table in self._tables.items() if len(table)}
 
-    def read(self, paths: Sequence[str], reading: Mapping[str, Any]) -> list[Shard]:
-        """Read and describe this worker's training shards."""
-        self._names = tuple(paths)
+    def read(self, paths: Sequence[str], reading: Mapping[str, Any], on_folds: bool) -> list[Shard]:
+        """Read and describe this worker's training shards, in memory for folds."""
+        self._names, self._on_folds = tuple(paths), on_folds
         self._training = [self._read(path, reading) for path in paths]
         return [Shard.of(path, part) for path, part in zip(paths, self._training, strict=True)]
 
-    def settle(self, space: FeatureSpace, valid: Sequence[Sequence[str]], reading: Mapping[str, Any]) -> Any:
+    def conform(self, space: FeatureSpace, valid: Sequence[Sequence[str]], reading: Mapping[str, Any]) -> Any:
         """Apply the common feature space to the training shards, and use it to read the validation shards."""
         self._space, pairs = space, zip(self._names, self._training, strict=True)
         self._training = [self._like(path, part, space, reading) for path, part in pairs]
@@ -227,22 +230,35 @@ class Worker:
         Returns:
             The model (first worker only), its checksum, whether the client stopped training, and the bytes sent.
         """
-        if draft(options).settings.threads is None:
+        if isinstance(options.objective, ObjectiveFile):
+            options = replace(options, objective=options.objective.load())
+        if check_options(options).threads is None:
             options = replace(options, threads=self._threads)
-        train_set = stacked(self._training, self._space)
-        sets = [stacked(parts, self._space) for parts in self._validation]
+        train_set, sets = self._join(self._training), list(map(self._join, self._validation))
         valid = list(zip(names, sets, strict=True)) or [("training", train_set)]
         with self.mesh.joined(rank, meshes) as mesh, workers_of(options.backend).member(mesh) as member:
             rounds = self._fitting = _Rounds(self, mesh, member, every)
-            plan = resolve(options, train_set, valid, peers=Peers(rank, mesh.all_reduce))
-            plan = replace(plan, engine=member, fitted=partial(start_together, mesh, self._training, order))
-            model = run(plan.with_options(callbacks=(rounds, StopWhenAsked(rounds))))
-        return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.heeded, mesh.sent
+            options = replace(options, callbacks=(rounds, StopWhenAsked(rounds)))
+            collective = Collective(rank, mesh.all_reduce, mesh.share, member, self._training, order)
+            model = execute(resolve(options, train_set, valid, collective), rounds.fold_ended)
+        return model if rank == 0 else None, zlib.crc32(model.to_bytes()), rounds.stopped, mesh.sent
+
+    def _join(self, parts: Sequence[RankingDataset]) -> RankingDataset:
+        """Return shards as one data set, which is in memory for folds."""
+        if not self._on_folds or not parts:
+            reading = self._training[0].provenance.options
+            return stacked(parts, self._space, reading)
+        data, *others = parts
+        for other in others:
+            data = data.joined(other)
+        return data
 
     def so_far(self) -> tuple[int, bytes, ModelInfo] | None:
         """Return the rounds that all workers completed before `fit` failed, as number, model file and record."""
         rounds = self._fitting
-        return None if rounds is None or not rounds.completed else rounds.so_far(rounds.completed)
+        if rounds is None or not rounds.completed or self._on_folds:
+            return None
+        return rounds.so_far(rounds.completed)
 
     @property
     def _where(self) -> str:
@@ -262,7 +278,7 @@ class Worker:
         if path in self._tables:
             part = RankingDataset.from_frame(self._tables[path], sort=True, **reading)
             return part if like is None else self._like(path, part, like, reading)
-        if reading.get("regroup"):  # cannot reorder rows on disk
+        if reading.get("regroup") or self._on_folds:  # rows on disk can neither be reordered nor split
             return read_files(path, **reading, like=like, threads=self._threads)
         return stream_files(path, **reading, cache=False, like=like, threads=self._threads)
 
@@ -270,7 +286,7 @@ class Worker:
 class _Rounds:
     """A callback that queues rounds for the client, and a stop request shared by all workers."""
 
-    before_iteration = heeded = False
+    before_iteration = stopped = False
     order, completed = 25, 0
 
     def __init__(self, worker: Worker, mesh: Mesh, engine: Any, every: int) -> None:
@@ -287,7 +303,12 @@ class _Rounds:
         if self._mesh.rank == 0 and self._every and self._done % self._every == 0 and self._done < env.end_iteration:
             self._worker.checkpoints.append(self.so_far(self._done))
         results = [tuple(result) for result in env.evaluation_result_list or []]
-        self._worker.rounds.append((env.iteration, env.begin_iteration, env.end_iteration, results))
+        self._worker.events.append((env.iteration, env.begin_iteration, env.end_iteration, results))
+
+    def fold_ended(self, fold: int, training: Training, model: RankingModel) -> bool:
+        """Queue the result of a fold, and return whether training goes on."""
+        self._worker.events.append(FoldSummary.of_model(fold, training, model))
+        return not self.made
 
     @property
     def made(self) -> bool:
@@ -305,22 +326,29 @@ def joined_ids(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def stacked(sets: Sequence[RankingDataset], space: FeatureSpace) -> RankingDataset:
-    """Concatenate data sets with the same features. There may be none."""
-    queries = [one.queries for one in sets]
-    sizes = np.concatenate([np.zeros(0, np.int64), *(one.sizes for one in queries)])
+def stacked(sets: Sequence[RankingDataset], space: FeatureSpace, reading: Mapping[str, Any]) -> RankingDataset:
+    """Concatenate data sets with the same features. There may be none.
+
+    Args:
+        reading: the options with which the data sets were read.
+    """
+    indices = [data.queries for data in sets]
+    sizes = np.concatenate([np.zeros(0, np.int64), *(index.sizes for index in indices)])
     weights = document_weights = None
-    if any(one.weights is not None for one in queries):
-        weights = np.concatenate([one.each_weight for one in queries])
-    if any(one.document_weights is not None for one in queries):
-        every = (np.ones(one.n_documents) if one.document_weights is None else one.document_weights for one in queries)
-        document_weights = np.concatenate([*every])
-    ptr, ids = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), joined_ids([one.qid for one in queries])
+    if any(index.weights is not None for index in indices):
+        weights = np.concatenate([index.each_weight for index in indices])
+    if any(index.document_weights is not None for index in indices):
+        each = [index.document_weights for index in indices]
+        pairs = zip(indices, each, strict=True)
+        document_weights = np.concatenate(
+            [np.ones(index.n_documents) if values is None else values for index, values in pairs]
+        )
+    ptr, ids = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), joined_ids([index.qid for index in indices])
     return RankingDataset(
         Stacked(sets, space.n_features),
-        np.concatenate([np.zeros(0), *(one.labels for one in sets)]),
+        np.concatenate([np.zeros(0), *(data.labels for data in sets)]),
         QueryIndex(ptr, ids, weights, document_weights=document_weights),
         tuple(space.feature_names),
-        Provenance((), space.index_base, sets[0].provenance.options if sets else {}),
+        Provenance((), space.index_base, reading),
         categories=space.categories,
     )

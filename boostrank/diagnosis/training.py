@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from boostrank.core.conventions import Gain
@@ -17,8 +18,8 @@ from boostrank.diagnosis.rules import Findings, Severity, find
 from boostrank.files.assemble import read_files
 from boostrank.files.source import expand
 from boostrank.files.tables import is_buffer
+from boostrank.fit.resolve import resolve
 from boostrank.fit.run import check
-from boostrank.fit.train import resolve
 from boostrank.options import GOOD, TrainOptions
 
 MOST_CELLS = 2**24
@@ -76,7 +77,8 @@ def with_refusal(findings: Findings, profiles: Sequence[Profile]) -> Findings:
             train_set = _read(used[0])
             valid = [(f"valid_{i}", _read(profile, like=train_set)) for i, profile in enumerate(used[1:])]
             options = TrainOptions(quality=GOOD, gain=used[0].gain, params={"verbosity": -1})
-            check(resolve(options, train_set, valid).with_options(start="none"))
+            plan = resolve(options, train_set, valid)
+            check(replace(plan.trainings[0], starts_linear=False))
     except FileFormatError as error:
         where, reason = (error.file, error.line, error.column), error.reason
     except InputError as error:

@@ -15,7 +15,7 @@ from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
-from boostrank.engines.params import Params
+from boostrank.engines.engine_params import Params
 from boostrank.engines.trees import LinearStart, ModelFormat
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class LostContact(Exception):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PredictRequest:
     """The options of a prediction.
 
     Args:
@@ -79,7 +79,7 @@ class Booster:
     def feature_names(self) -> tuple[str, ...]:
         return tuple(self.native.feature_names)
 
-    def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
+    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
         """Compute raw scores, leaves or contributions.
 
         Args:

@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ from boostrank.export.declared import Declared, default_of, name_fault
 from boostrank.export.proof import KINDS, MOVED, Proof, prove
 from boostrank.export.target import ExportError, Objection, ServedModel, TargetSpec
 from boostrank.files.names import features_in_json, name_of
+from boostrank.files.tables import is_table
 from boostrank.model.ranking_model import RankingModel, as_model
+from boostrank.options import FileOptions
 
 _ENDINGS = re.compile(r"(\.(json|txt|model|xml|onnx|ubj|c|go|java|m?js|py|sql|gz))+$", re.IGNORECASE)
 # Control characters, line ends and lone surrogates.
@@ -189,3 +192,16 @@ def read_feature_names(path: str) -> tuple[str | Mapping[str, Any], ...]:
     if not text.lstrip().startswith(("[", "{")):
         return tuple(line.strip() for line in text.splitlines() if line.strip())
     return features_in_json(text, path)
+
+
+def split_declared_features(
+    target: str | None, reading: FileOptions, files: Sequence[str]
+) -> tuple[tuple[Any, ...], FileOptions]:
+    """Return the features that the option `feature_names` declares for a target, and the options for reading."""
+    if not target or not reading.feature_names:
+        return (), reading
+    declared = tuple(read_feature_names(reading.feature_names))
+    if all(map(is_table, files)):
+        return declared, replace(reading, feature_names=None)
+    # Names in plain text are those of the data.
+    return () if all(isinstance(name, str) for name in declared) else declared, reading

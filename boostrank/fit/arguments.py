@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from boostrank.core.errors import ParameterError
 from boostrank.fit.callbacks import LogRounds
-from boostrank.fit.params import OBJECTIVE_NAMES, STOPPING_NAMES, as_list
+from boostrank.fit.settings import OBJECTIVE_NAMES, STOPPING_NAMES, as_list
 from boostrank.options import F
 
 _POSITIONS = ("params", "train_set", "num_boost_round", "valid_sets", "valid_names", "feval")

@@ -87,12 +87,19 @@ class Gated:
         self.gated(beginning_at(env, max(self._first_round, env.begin_iteration)))
 
 
-class StopWhenAsked:
-    """A callback that stops training after the current round on request.
+class StopRequest:
+    """A request to stop a training.
 
-    Args:
-        request: object with an attribute `made`, which is read in each round, and `heeded`, set when training stops.
+    Attributes:
+        made: whether the training shall stop after its current round.
+        stopped: whether it stopped because of the request, which has no effect in the last round.
     """
+
+    made = stopped = False
+
+
+class StopWhenAsked:
+    """A callback that stops training after the current round on request, which it reads in each round."""
 
     before_iteration = False
     order = 40  # last, after early stopping
@@ -110,7 +117,7 @@ class StopWhenAsked:
         if self._request.made and env.iteration + 1 < env.end_iteration:
             if self._checkpoint is not None:
                 self._checkpoint.try_to_write(env)
-            self._request.heeded = True
+            self._request.stopped = True
             best = None if self._stopper is None else self._stopper.best_iteration
             raise StopTraining(env.iteration if best is None else best)
 

@@ -20,25 +20,25 @@ from boostrank.options import listed_names
 _OF_COLUMNS: dict[str, Callable[[Float64Array], Any]] = {"mean": np.mean, "median": np.median}
 
 
-def fills_of(given: Any, data: RankingDataset) -> dict[str, float]:
+def find_fills(requested: Any, data: RankingDataset) -> dict[str, float]:
     """Return the number that replaces a missing value of each feature, as float32.
 
     Args:
-        given: a number, "mean" or "median" for all numeric features; a mapping from names to these; or text with them,
-            such as "median,price=0".
+        requested: a number, "mean" or "median" for all numeric features; a mapping from names to these; or text with
+            them, such as "median,price=0".
 
     Raises:
         ParameterError: if a feature is unknown or categorical, or a value is no finite number.
     """
-    rules: dict[str | None, Any] = dict(given) if isinstance(given, Mapping) else {None: given}
-    if isinstance(given, str):
+    rules: dict[str | None, Any] = dict(requested) if isinstance(requested, Mapping) else {None: requested}
+    if isinstance(requested, str):
         try:
-            parts = [part.rpartition("=") for part in listed_names(given)]
+            parts = [part.rpartition("=") for part in listed_names(requested)]
         except ValueError as error:
             raise ParameterError(f"fill={error}") from None
         if not all(mark for _, mark, _ in parts[1:]):
             words = "write the value of all other features once and first, and decimals with a point"
-            raise ParameterError(f"fill={given!r}: {words}, such as 'median,price=0.5'")
+            raise ParameterError(f"fill={requested!r}: {words}, such as 'median,price=0.5'")
         rules = {name if mark else None: value for name, mark, value in parts}
     for name in rules.keys() - {None, *data.feature_names}:
         raise ParameterError(f"fill: there is no feature {name!r}.{did_you_mean(str(name), data.feature_names)}")
@@ -48,9 +48,9 @@ def fills_of(given: Any, data: RankingDataset) -> dict[str, float]:
     return {name: _number(rule, data, name) for name, rule in chosen.items() if rule is not None}
 
 
-def filled(data: RankingDataset, fills: Mapping[str, float]) -> RankingDataset:
+def fill_missing(data: RankingDataset, fills: Mapping[str, float]) -> RankingDataset:
     """Return the data set with numbers in place of missing values."""
-    features, values = data.features[:], array_of(fills, data.feature_names)
+    features, values = data.features[:], fill_array(fills, data.feature_names)
     if sparse.issparse(features):
         features = features.copy()
         features.data = _replaced(features.data, values[features.indices])
@@ -59,7 +59,7 @@ def filled(data: RankingDataset, fills: Mapping[str, float]) -> RankingDataset:
     return replace(data, features=features)
 
 
-def array_of(fills: Mapping[str, float], names: Sequence[str]) -> Float64Array:
+def fill_array(fills: Mapping[str, float], names: Sequence[str]) -> Float64Array:
     """Return the fill value of each feature, float64[d], or NaN if it has none."""
     return np.array([fills.get(name, math.nan) for name in names])
 
@@ -77,8 +77,8 @@ def _number(rule: Any, data: RankingDataset, name: str) -> float:
         else:
             column = data.features[:, [data.feature_names.index(name)]]
             column = column.toarray() if sparse.issparse(column) else column
-            known = column[~np.isnan(column)]
-            number = np.float32(statistic(known.astype(np.float64))) if known.size else np.float32(0.0)
+            present = column[~np.isnan(column)].astype(np.float64)
+            number = np.float32(statistic(present)) if present.size else np.float32(0.0)
     except (TypeError, ValueError):
         number = np.float32(math.nan)
     if not np.isfinite(number):

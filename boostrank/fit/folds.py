@@ -1,4 +1,4 @@
-"""Folds of whole queries. `each` trains a model without each fold, and `train_folds` averages the models.
+"""Folds of whole queries. `Folds` splits the queries, and `train_folds` averages models that each leave out a fold.
 
 Each of the K models is stopped early on a different fold, so their mean is trained on all queries (Breiman 1996,
 "Bagging predictors"). `make selection` measures the improvement.
@@ -6,10 +6,9 @@ Each of the K models is stopped early on a different fold, so their mean is trai
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,69 +20,128 @@ from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import Whole
-from boostrank.engines.params import Limits
-from boostrank.fit.plan import Member, Plan
+from boostrank.engines.engine_params import Limits
+from boostrank.fit.plan import ALONE, Collective, Member, Plan, Training
 from boostrank.fit.run import describe_data, run
+from boostrank.fit.settings import headline
 from boostrank.fit.start.cross_fit import CrossFitted, FoldStarts
 from boostrank.fit.start.ridge import FOLDS
 from boostrank.metrics import BoundMetrics
-from boostrank.model.averaging import average, capped, count_trees, deviation
+from boostrank.model.averaging import average, capped, deviation, with_price
 from boostrank.model.ranking_model import RankingModel
 
-FoldEnded = Callable[[int, Member, RankingModel], bool]
+
+@dataclass(frozen=True)
+class FoldSummary:
+    """The model of a fold.
+
+    Args:
+        fold: number of the fold, from 0.
+        name: name of the training.
+        rounds: best number of rounds.
+        metrics: each metric on the fold, if it was measured.
+        seconds: wall time of the training.
+    """
+
+    fold: int
+    name: str
+    rounds: int
+    metrics: Mapping[str, float]
+    seconds: float
+
+    @classmethod
+    def of_model(cls, fold: int, training: Training, model: RankingModel) -> FoldSummary:
+        """Summarise a model that was just trained."""
+        assert model.summary is not None
+        metrics = next(iter(model.best_score.values()), {})
+        return cls(fold, training.name, model.best_iteration, metrics, model.summary.seconds)
+
+
+FoldEnded = Callable[[int, Training, RankingModel], bool]
 """Called after each fold with its number, from 0; returns False to skip the remaining folds."""
 HELD_OUT = "held out"
 """Name of a fold when it is the validation set."""
 
 
-def fold_numbers(
-    data: RankingDataset, folds: int, seed: int, counted: npt.NDArray[np.bool_] | None = None
+def number_queries(
+    data: RankingDataset,
+    folds: int,
+    seed: int,
+    counted: npt.NDArray[np.bool_] | None = None,
+    collective: Collective = ALONE,
 ) -> Int64Array:
-    """Number the queries from 0 to Q - 1 at random, int64[Q], so that the numbers modulo `folds` are the folds.
+    """Number the Q queries at random, int64[Q], so that the numbers modulo `folds` are the folds.
 
     Args:
         counted: bool[Q], the queries included in the metric. If a fold would have fewer than two of them, they are
             distributed first, so that each fold gets the same number. With None, all queries are treated alike.
+        collective: workers whose queries are numbered together, from 0.
     """
-    count = len(data.queries)
+    counts = collective.share(len(data.queries))
+    count, first = sum(counts), sum(counts[: collective.rank])
     if not 2 <= folds <= count:
         raise ParameterError(f"folds={folds} must be at least 2 and at most the number of training queries, {count}")
     if data.on_disk:
         raise DataError("rows on disk cannot be split into folds: read them into memory (--route memory)")
     numbers = np.random.default_rng(seed).permutation(count)
-    if counted is not None and np.bincount(numbers[counted] % folds, minlength=folds).min() < 2:
-        numbers[np.lexsort((numbers, ~counted))] = np.arange(count)
-    return numbers
+    if counted is not None:
+        counted = np.concatenate(collective.share(counted))
+        if np.bincount(numbers[counted] % folds, minlength=folds).min() < 2:
+            numbers[np.lexsort((numbers, ~counted))] = np.arange(count)
+    return numbers[first : first + counts[collective.rank]]
 
 
-class Deal:
-    """Assignment of a plan's training queries to folds.
+class Folds:
+    """The queries of a data set in folds.
 
     Args:
+        training: a training on all queries.
+        count: number of folds.
+        seed: seed of the folds.
+        counted: see `number_queries`.
         shares: whether the trainings share bins and linear starts. Otherwise, each copies its rows.
 
     Attributes:
         fold: int64[Q], the fold of each query.
-        count: number of folds.
     """
 
     def __init__(
-        self, plan: Plan, folds: int, counted: npt.NDArray[np.bool_] | None = None, *, shares: bool = True
+        self,
+        training: Training,
+        count: int,
+        seed: int,
+        counted: npt.NDArray[np.bool_] | None = None,
+        *,
+        shares: bool = True,
     ) -> None:
-        numbers = fold_numbers(plan.train_set, folds, plan.seed, counted)
-        self.fold, self.count, self._data = numbers % folds, folds, plan.train_set
-        binned = plan.engine.shares_bins and shares
-        self._part = Whole(plan.train_set).part if binned else plan.train_set.take
-        inner = (numbers // folds + self.fold) % FOLDS  # shifted to vary the inner folds between folds
-        self._starts = FoldStarts(self.fold, inner) if binned else None
-        self._made: dict[Any, CrossFitted] = {}
+        data, self._collective = training.train_set, training.collective
+        numbers = number_queries(data, count, seed, counted, self._collective)
+        self.fold, self.count, self._data = numbers % count, count, data
+        shares = shares and training.engine.shares_bins and self._collective.is_alone
+        self._part = Whole(data).part if shares else data.take
+        inner = (numbers // count + self.fold) % FOLDS  # shifted to vary the inner folds between folds
+        self._fold_starts = FoldStarts(self.fold, inner) if shares else None
+        self._starts: dict[Any, CrossFitted] = {}
 
-    def plan(self, plan: Plan, fold: int, *, watched: bool) -> Plan:
-        """Return a training plan that leaves out a fold. If `watched`, the fold is the validation set."""
+    def training(self, training: Training, fold: int, *, measures: bool) -> Training:
+        """Return the training without a fold, which is the validation set if it `measures`."""
         train_set = self._part(np.flatnonzero(self.fold != fold))
-        valid = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),) if watched else ()
-        fitted = None if self._starts is None else partial(self._start, fold)
-        return replace(plan, train_set=train_set, valid=valid, measured=watched, fitted=fitted)
+        valid = ((HELD_OUT, self._part(np.flatnonzero(self.fold == fold))),) if measures else ()
+        collective = self._collective
+        if not collective.is_alone:
+            rows = collective.share(train_set.n_documents)
+            if not all(rows):
+                raise DataError(f"fold {fold + 1}: a worker has no other queries; use fewer workers, or more folds")
+            order = [(rank, 0) for rank in range(len(rows))]
+            collective = replace(collective, parts=(train_set,), order=order)
+        return replace(
+            training,
+            train_set=train_set,
+            valid=valid,
+            measures=measures,
+            collective=collective,
+            fit_start=None if self._fold_starts is None else partial(self._start, fold),
+        )
 
     def held_out(self, fold: int) -> RankingDataset:
         """Return a copy of the queries in a fold."""
@@ -95,65 +153,15 @@ class Deal:
 
     def _start(self, fold: int, data: RankingDataset, gain: Gain, threads: int, limits: Limits) -> CrossFitted:
         """Return the linear start that leaves out a fold, cached by gain and limits."""
-        assert self._starts is not None
+        assert self._fold_starts is not None
         key = fold, gain, data.n_features, limits.direction.tobytes(), limits.unused
-        if key not in self._made:
-            self._made[key] = self._starts.without(fold, data, gain, threads, limits)
-        return self._made[key]
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A training that leaves out a fold. If it fails, `instead` replaces it."""
-
-    name: Any
-    plan: Plan
-    instead: Variant | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A model from a training that left out a fold."""
-
-    fold: int
-    variant: Variant
-    model: RankingModel
-    held_out: RankingDataset
-
-    @cached_property
-    def scores(self) -> Float64Array:
-        """Scores of the rows in the fold, float64[n]."""
-        return self.model.predict(self.held_out, threads=self.variant.plan.settings.threads)
-
-
-def each(
-    plan: Plan, deal: Deal | None, variants: Callable[[Plan, int], Iterable[Variant]], *, watched: bool, folds: int = 0
-) -> Iterator[Fitted]:
-    """Train every variant once for each fold, without the queries in that fold.
-
-    Args:
-        deal: assignment of queries to folds; if None, the plan's validation set is the only fold.
-        folds: number of folds to leave out, starting with the first fold; 0 for all folds.
-    """
-    for fold in range(1 if deal is None else folds or deal.count):
-        if deal is None:
-            held_out, of_fold = plan.others[0], replace(plan, valid=plan.valid if watched else (), measured=watched)
-        else:
-            held_out, of_fold = deal.held_out(fold), deal.plan(plan, fold, watched=watched)
-        for variant in variants(of_fold, fold):
-            try:
-                model = run(variant.plan)
-            except BoostrankError as error:
-                if variant.instead is None:
-                    raise
-                other = variant.instead
-                warn_user(f"fold {fold + 1}: {variant.name}: {error}; trained as {other.name} instead", DataWarning)
-                variant, model = other, run(other.plan)
-            yield Fitted(fold, variant, model, held_out)
+        if key not in self._starts:
+            self._starts[key] = self._fold_starts.without(fold, data, gain, threads, limits)
+        return self._starts[key]
 
 
 def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
-    """Train each member of the recipe on the queries outside its fold, and average the models.
+    """Train each member of the preset on the queries outside its fold, and average the models.
 
     Queries in validation sets are added to the folds. Each model is stopped early on its fold. The seed increases by 1
     for each model. Models from different members are scaled by the deviation of their scores within held-out queries
@@ -164,78 +172,103 @@ def train_folds(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel
         The averaged model. `info["folds"]` contains the members, the number of rounds of each, and each metric over all
         held-out queries, which were scored by the models trained without them.
     """
-    joined, ends = join_validation(plan)
-    data, members, trees, seed = joined.train_set, plan.recipe.members, plan.options.max_trees, plan.seed
-    engine, settings, options = plan.engine, joined.settings, plan.options
-    bound = BoundMetrics(settings.metrics, data.labels, data.queries, joined.rules, settings.threads)
-    metric, main, counted = joined.metric, joined.watched, None
-    if main is not None and main.function is None:
-        of_main = BoundMetrics(main, data.labels, data.queries, joined.rules, settings.threads)
-        counted = np.isfinite(of_main.per_query(np.zeros(data.n_documents))[str(main)])
-    deal = Deal(joined, plan.recipe.folds, counted)
-    trained: list[Member] = []
-
-    def variants(of_fold: Plan, fold: int) -> Iterator[Variant]:
-        def variant(member: Member, instead: Variant | None = None) -> Variant:
-            rounds = min(plan.rounds, member.rounds or plan.rounds)
-            one = replace(of_fold, params=member.over(of_fold.params), rounds=rounds).seeded(seed + fold)
-            one = replace(one, begins_linear=member.begins_linear, at_once=member.objective is not None)
-            return Variant(member, one.with_options(start=member.start, checkpoint=checkpoint), instead)
-
-        checkpoint = options.checkpoint and options.checkpoint.of_fold(fold)
-        member = members[fold]
-        yield variant(member, None if member in (members[0], *trained) else variant(members[0]))
-
-    kinds = {"boosting", "booster"} & engine.params.named(settings.engine).keys()
-    watched = bool(options.callbacks or fold_ended or options.feval or settings.stopping_rounds)
-    fitted: list[Fitted] = []
-    for one in each(joined, deal, variants, watched=watched, folds=len(members)):
-        if not fitted and kinds:
-            average([one.model])  # refuse models that cannot be averaged, such as dart, after the first fold
-        fitted.append(one)
-        trained.append(one.variant.name)
-        if fold_ended is not None and not fold_ended(one.fold, one.variant.name, one.model):
+    first = plan.trainings[0]
+    data, ends = join_sets(plan.train_set, plan.held_out_sets)
+    bound = _bind(first, data, first.metrics)
+    metric, counted = first.main_metric, None
+    if metric is not None and metric.function is None:
+        of_metric = _bind(first, data, [metric]).per_query(np.zeros(data.n_documents))
+        counted = np.isfinite(of_metric[str(metric)])
+    folds = Folds(replace(first, train_set=data), plan.preset.folds, plan.seed, counted)
+    measures = bool(first.callbacks or fold_ended or first.feval or first.patience)
+    kinds = {"boosting", "booster"} & plan.engine.params.named(first.params).keys()
+    members: list[Member] = []
+    models: list[RankingModel] = []
+    for fold, member in enumerate(plan.preset.members):
+        training, checkpoint = plan.trainings[fold], first.checkpoint
+        if checkpoint is not None:
+            checkpoint = checkpoint.of_fold(fold)
+        try:
+            part = folds.training(training, fold, measures=measures)
+            model = run(replace(part, checkpoint=checkpoint))
+        except BoostrankError as error:  # the first member replaces one that fails
+            name, failed, member = training.name, member, plan.preset.members[0]
+            if failed in (member, *members):
+                raise
+            training = plan.make_fold_training(fold, member)
+            words = f"fold {fold + 1}: {name}: {error}; trained as {training.name} instead"
+            warn_user(words, DataWarning)
+            part = folds.training(training, fold, measures=measures)
+            model = run(replace(part, checkpoint=checkpoint))
+        if not models and kinds:
+            average([model])  # refuse models that cannot be averaged, such as dart, after the first fold
+        members.append(member)
+        models.append(model)
+        if fold_ended is not None and not fold_ended(fold, training, model):
             break
-    models = [one.model for one in fitted]
-    models = models if trees is None else capped(models, trees)
+    if first.tree_limit is not None:
+        models = capped(models, first.tree_limit)
     # Score each fold with the model trained without it.
-    scores, apart = np.zeros(data.n_documents), []
-    for one, model in zip(fitted, models, strict=True):
-        own = replace(one, model=model).scores
-        scores[deal.rows(one.fold)] = own
-        apart.append(deviation(own, one.held_out.queries))
+    scores, deviations = np.zeros(data.n_documents), []
+    for fold, model in enumerate(models):
+        held_out, of_fold = folds.held_out(fold), np.zeros(0)
+        if held_out.n_documents:
+            of_fold = model.predict(held_out, threads=first.threads)
+        scores[folds.rows(fold)] = of_fold
+        deviations.append(deviation(of_fold, held_out.queries, plan.collective.all_reduce))
     # Average the models; bring different members to a common scale first.
-    alike = all(member == trained[0] for member in trained)
-    scale = None if alike else float(np.mean(apart)) / len(models)
-    mean = average(models, None if scale is None else [scale / each_one for each_one in apart])
-    if trees is not None:
-        mean.info |= {"price": {"trees": count_trees(mean), "max_trees": trees}}
-    values = bound.per_query(scores)
-    seen, weights = np.isin(deal.fold, np.arange(len(models))), data.queries.each_weight
-
-    def measured(name: str, queries: slice = slice(None)) -> dict[str, Any]:
-        return _mean(np.where(seen, values[name], np.nan)[queries], weights[queries])
-
-    of_sets = [slice(a, b) for a, b in itertools.pairwise(ends)]
+    weights = None
+    if any(member != members[0] for member in members):
+        scale = float(np.mean(deviations)) / len(models)
+        weights = [scale / apart for apart in deviations]
+    mean = average(models, weights)
+    if first.tree_limit is not None:
+        mean = with_price(mean, first.tree_limit)
+    is_scored, main = np.isin(folds.fold, np.arange(len(models))), headline(first.metrics)
     record = {
-        "folds": plan.recipe.folds,
-        "metric": metric,
+        "folds": plan.preset.folds,
+        "metric": main,
         "rounds": [model.best_iteration for model in models],
-        "members": [member.name for member in trained],
-        "held_out": {name: measured(name) for name in values},
-        "valid": [] if metric is None else [measured(metric, part) for part in of_sets],
+        "members": [member.name for member in members],
+        **_measure(bound.per_query(scores), is_scored, data, ends, main, plan.collective),
     }
     mean.info |= {"folds": record, "data": describe_data(data)}
     return mean
 
 
-def join_validation(plan: Plan) -> tuple[Plan, list[int]]:
-    """Append the validation queries to the training queries, and return the plan and the end of each set's queries."""
-    data, ends = plan.train_set, [len(plan.train_set.queries)]
-    for one in plan.others:
-        data = data.joined(one.like(plan.train_set))
+def _bind(training: Training, data: RankingDataset, metrics: Sequence[Any]) -> BoundMetrics:
+    is_partial = not training.collective.is_alone
+    conventions, threads = training.conventions, training.threads
+    return BoundMetrics(metrics, data.labels, data.queries, conventions, threads, partial=is_partial)
+
+
+def _measure(
+    per_query: dict[str, Float64Array],
+    is_scored: npt.NDArray[np.bool_],
+    data: RankingDataset,
+    ends: Sequence[int],
+    metric: str | None,
+    collective: Collective,
+) -> dict[str, Any]:
+    """Return each metric over all held-out queries, and the main one over those of each validation set."""
+    sets = np.repeat(np.arange(len(ends)), np.diff([0, *ends]))
+    values = {name: np.where(is_scored, value, np.nan) for name, value in per_query.items()}
+    shared = collective.share((values, data.queries.each_weight, sets))
+    values = {name: np.concatenate([part[name] for part, _, _ in shared]) for name in per_query}
+    weights, sets = (np.concatenate(parts) for parts in list(zip(*shared, strict=True))[1:])
+    by_set = []
+    if metric is not None:
+        by_set = [_mean(values[metric][sets == k], weights[sets == k]) for k in range(1, len(ends))]
+    return {"held_out": {name: _mean(values[name], weights) for name in values}, "valid": by_set}
+
+
+def join_sets(train_set: RankingDataset, sets: Sequence[RankingDataset]) -> tuple[RankingDataset, list[int]]:
+    """Append the queries of other sets to a training set. Also return the end of each set's queries."""
+    data, ends = train_set, [len(train_set.queries)]
+    for other in sets:
+        data = data.joined(other.like(train_set))
         ends.append(len(data.queries))
-    return replace(plan, train_set=data, valid=()), ends
+    return data, ends
 
 
 def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from boostrank.core.errors import DataError, ModelError, ParameterError, Trainin
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.engines.trees import in_range
-from boostrank.fit.params import LOSS
+from boostrank.fit.settings import LOSS
 from boostrank.kernels.driver import AllReduce, PassStats, alone
 from boostrank.kernels.jit import CompiledFunction
 from boostrank.metrics import BoundMetrics, Conventions, Metric
@@ -61,12 +61,12 @@ class GuardedGradient:
         started = time.perf_counter()
         assert self._bound is not None
         self._round = round
-        found = self._bound.evaluate(scores, round)
-        self.stats = found.stats
-        if round == 0 and found.stats.dead_queries == self._bound.total_queries:
+        gradient = self._bound.evaluate(scores, round)
+        self.stats = gradient.stats
+        if round == 0 and gradient.stats.dead_queries == self._bound.total_queries:
             self._bound.check_gains()
         self.seconds += time.perf_counter() - started
-        return found
+        return gradient
 
     def loss(self, labels_of: LabelsOf, scores: Any, dataset: Any) -> tuple[str, float, bool]:
         """Return the metric `loss`: the mean loss on a data set, with the last round's parameters."""
@@ -195,7 +195,7 @@ class RoundMetrics:
     ) -> None:
         self._names, self._labels_of, self._conventions = names, labels_of, conventions
         self._threads = resolve_threads(threads)
-        self._functions = [by_arguments(one, labels_of, "feval") for one in functions]
+        self._functions = [by_arguments(function, labels_of, "feval") for function in functions]
         self._bound: dict[int, BoundMetrics] = {}
         self._all_reduce = all_reduce
         self.seconds = 0.0
@@ -212,13 +212,13 @@ class RoundMetrics:
             results += [(name, value, metric.higher_is_better) for metric, (name, value) in metrics]
         for function in self._functions:
             result = function(scores, dataset)
-            given = result if isinstance(result, list) else [result]
-            if not all(isinstance(one, tuple | list) and len(one) == 3 for one in given):
+            entries = result if isinstance(result, list) else [result]
+            if not all(isinstance(value, tuple | list) and len(value) == 3 for value in entries):
                 raise ParameterError(
                     f"feval must return (name, value, higher is better), or a list of these, not {result!r}; "
                     "with maximize=, (name, value) is enough"
                 )
-            results += given
+            results += entries
         self.seconds += time.perf_counter() - started
         return results
 

@@ -1,51 +1,93 @@
-"""A training plan, which `fit.train.resolve` creates from options and data."""
+"""A plan, which `fit.resolve.resolve` makes of options and data, and its final trainings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+import numpy as np
+
+from boostrank.core.errors import DataWarning, ParameterError, warn_user
 from boostrank.core.machine import resolve_threads
+from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.feature_space import quoted
 from boostrank.engines.base import Backend
-from boostrank.fit.params import AUTO_START, SEED_NAMES, TrainingParameters, headline, pop_param, split_params
+from boostrank.fit.checkpoint import Checkpoint
+from boostrank.fit.settings import (
+    AUTO_START,
+    SEED_NAMES,
+    STOPPING_NAMES,
+    Settings,
+    is_auto,
+    pop_param,
+    split_params,
+)
+from boostrank.fit.start.cross_fit import StartFitter, begins_linear, limits_of
 from boostrank.kernels.driver import AllReduce, alone
-from boostrank.metrics import Conventions, Metric
-from boostrank.model.query_columns import WithinQuery
+from boostrank.metrics import Conventions
+from boostrank.model.query_columns import WithinColumns, WithinQuery
 from boostrank.model.ranking_model import RankingModel
+from boostrank.objective.description import TrainingObjective
 from boostrank.options import DEFAULT_ROUNDS, PLAIN, TrainOptions
 
-if TYPE_CHECKING:
-    from boostrank.fit.start.cross_fit import Fitter
+DataSets = tuple[tuple[str, RankingDataset], ...]
+"""Names and data sets to evaluate in each round."""
+_SEEDS_APART = 1 << 42
+"""Seed offset between workers, larger than usual seeds and those that `kernels.options` derives."""
+
+
+def share_alone(value: Any, reader: int | None = None) -> list[Any]:
+    """Return the values of all workers, of which there is one."""
+    return [value]
 
 
 @dataclass(frozen=True)
-class Peers:
-    """Workers that train one model together.
+class Collective:
+    """Workers that train one model together, each on its own queries.
 
     Args:
         rank: rank of this process, starting from 0.
-        all_reduce: function that sums arrays over all workers. All workers must call it in the same order.
+        all_reduce: function that sums arrays over all workers. All call it in the same order.
+        share: (value, reader=None) -> values of all workers by rank, for all or for one reader.
+        engine: the engine on this worker; None for the usual one.
+        parts: the shards that are joined in this worker's training set.
+        order: (rank, index on that rank) of each training shard, in input order.
     """
 
     rank: int = 0
     all_reduce: AllReduce = alone
+    share: Callable[..., list[Any]] = share_alone
+    engine: Backend | None = None
+    parts: Sequence[RankingDataset] = ()
+    order: Sequence[tuple[int, int]] = ()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is a single worker."""
+        return self.share is share_alone
+
+    def sum(self, *counts: int) -> list[int]:
+        """Return the sums of counts over all workers."""
+        return [int(total) for total in self.all_reduce(np.array(counts, np.float64))]
 
 
-ALONE = Peers()
-"""The peers for training on a single worker."""
+ALONE = Collective()
+"""Training on a single worker."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """One of the trainings whose models are averaged over folds.
+    """One of the trainings of a preset, whose models are averaged over folds.
 
     Args:
-        objective, start: as in `boostrank.train`; None keeps the given objective.
+        objective, start: as in `boostrank.train`; None keeps the objective of the options.
         begins_linear: with start="auto", use a linear start if possible, for any objective.
-        rounds: maximum number of rounds and length of schedules; None for the number in the recipe.
+        trees, params: parameters of the engine and of the objective.
+        rounds: maximum number of rounds and length of schedules; None for the preset's number.
     """
 
     objective: Any = None
@@ -55,13 +97,10 @@ class Member:
     trees: Mapping[str, Any] = field(default_factory=dict)
     rounds: int | None = None
 
-    def over(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the given parameters, updated with the member's parameters."""
+    def update(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return parameters updated with the member's parameters."""
         objective = {} if self.objective is None else {"objective": self.objective}
         return {**params, **self.trees, **self.params, **objective}
-
-    def __str__(self) -> str:
-        return self.name
 
     @property
     def name(self) -> str:
@@ -72,17 +111,17 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Preset:
     """A preset that was applied to a data set.
 
     Args:
         trees: engine parameters that replace the engine's defaults.
-        patience: patience for early stopping; 0 for no early stopping or the given patience.
-        folds: number of folds. Each member leaves out a different fold. 0 for a single training on all queries.
+        patience: patience for early stopping; 0 for that of the parameters, if any.
+        folds: number of folds, of which each member leaves out another. 0 for a single training.
         note: the reason why a single training replaces folds, or an empty string.
     """
 
-    preset: str = PLAIN
+    quality: str = PLAIN
     rounds: int = DEFAULT_ROUNDS
     trees: Mapping[str, Any] = field(default_factory=dict)
     patience: int = 0
@@ -90,113 +129,273 @@ class Recipe:
     folds: int = 0
     note: str = ""
 
+    def update(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return parameters updated with the preset's, and with its member's if there is one."""
+        updated = {**params, **self.trees}
+        if self.patience:
+            updated = {name: value for name, value in updated.items() if name not in STOPPING_NAMES}
+            updated["early_stopping_round"] = self.patience
+        return updated if self.folds else self.members[0].update(updated)
+
     @property
-    def words(self) -> str:
-        """A one-line summary: `quality good: 4 folds; learning_rate=0.05, num_leaves=15; 1,000 rounds at most, ...`."""
-        trees = ", ".join(f"{name}={value:g}" for name, value in self.trees.items()) or "trees as given"
+    def summary(self) -> str:
+        """One line: `quality good: 4 folds; learning_rate=0.05, num_leaves=15; 1,000 rounds at most, ...`."""
+        trees = ", ".join(f"{name}={value:g}" for name, value in self.trees.items())
         parts = [self.members[0].name] if self.members[0].objective else []
         if self.folds:
-            some = f"{len(self.members)} of " if len(self.members) < self.folds else ""
-            parts = [f"{some}{self.folds} folds"]
+            trained = f"{len(self.members)} of " if len(self.members) < self.folds else ""
+            parts = [f"{trained}{self.folds} folds"]
         stops = f" at most, stopped after {self.patience} without gain" if self.patience else ""
-        return f"quality {self.preset}: {'; '.join([*parts, trees, f'{self.rounds:,} rounds{stops}'])}"
+        parts += [trees or "trees as given", f"{self.rounds:,} rounds{stops}"]
+        return f"quality {self.quality}: {'; '.join(parts)}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Draft:
-    """Training parameters that have not been applied to data yet.
+class Training(Settings):
+    """One training, with all that decides its model. It can be printed, compared and pickled.
+
+    Args:
+        name: name in tables.
+        params: parameters of the engine, in which features are columns.
+        objective: objective with its total number of rounds.
+        train_set: the training set, whose labels are gains if the gain is an expression.
+        valid: sets to evaluate in each round, which may include `train_set`.
+        conventions: conventions for the metrics.
+        starts_linear: whether trees begin with a linear start.
+        within: columns within queries to add, if any.
+        fill: numbers that replaced missing values, by feature.
+        recorded: parameters for the model's record.
+        init_model: the model to continue.
+        tree_limit: maximum number of trees, if any.
+        stops_early: whether early stopping may end the training before its objective has settled.
+        measures: whether to compute the metrics in each round.
+        callbacks, feval, checkpoint: as in `boostrank.train`.
+        collective: the workers that train together.
+        fit_start: function that fits the linear start; None for the usual one.
+    """
+
+    name: str
+    engine: Backend
+    train_set: RankingDataset
+    valid: DataSets = ()
+    conventions: Conventions
+    starts_linear: bool = False
+    within: WithinColumns | None = None
+    fill: Mapping[str, float] = field(default_factory=dict)
+    recorded: Mapping[str, Any]
+    init_model: RankingModel | None = None
+    tree_limit: int | None = None
+    stops_early: bool = False
+    measures: bool = True
+    callbacks: Sequence[Any] = field(default=(), repr=False)
+    feval: Any = field(default=None, repr=False)
+    checkpoint: Checkpoint | None = field(default=None, repr=False)
+    collective: Collective = field(default=ALONE, repr=False)
+    fit_start: StartFitter | None = field(default=None, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Training) and self._identity == other._identity
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def _identity(self) -> dict[str, Any]:
+        plain = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.repr}
+        model = self.init_model
+        return plain | {
+            "engine": (self.engine.name, self.engine.version),
+            "objective": None if self.objective is None else self.objective.to_dict(),
+            "train_set": self.train_set.fingerprint,
+            "valid": [(name, data.fingerprint) for name, data in self.valid],
+            "init_model": None if model is None else model.to_bytes(),
+        }
+
+    @property
+    def rounds_before(self) -> int:
+        """Number of rounds of the model to continue."""
+        model = self.init_model
+        return 0 if model is None else min(model.best_iteration, model._booster.rounds)
+
+    @property
+    def n_threads(self) -> int:
+        """Number of threads."""
+        return resolve_threads(self.threads)
+
+    @property
+    def categories_by_column(self) -> dict[int, Categories]:
+        """Categories of each categorical feature, by column."""
+        data = self.train_set
+        return {data.feature_names.index(name): data.categories[name] for name in data.categories}
+
+
+def convert_sets(
+    data: RankingDataset, valid: DataSets, convert: Callable[[RankingDataset], RankingDataset]
+) -> tuple[RankingDataset, DataSets]:
+    """Convert a training set and validation sets, which first get its features in order."""
+    train_set = convert(data)
+    converted = [(name, train_set if rows is data else convert(rows.like(data))) for name, rows in valid]
+    return train_set, tuple(converted)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """The trainings that options and data come to, and how their models are averaged.
 
     Args:
         options: the options as the user passed them.
-        params: as in `boostrank.train`; `fit.train.resolve` handles parameters that name columns.
-        rounds: number of boosting rounds, unless it is set in `params`.
+        params: parameters after the preset, without those that moved into the data.
+        recorded: parameters for the record of a single training.
+        train_set, valid: the data, as in `Training`.
+        preset: the preset, with the folds and their members. The default is a plain training.
+        trainings: the training on all queries, or a training for each fold that is left out.
+        init_model, fill, collective: as in `Training`.
     """
 
     options: TrainOptions
     engine: Backend
     params: Mapping[str, Any]
-    rounds: int
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+    train_set: RankingDataset
+    valid: DataSets = ()
+    preset: Preset = Preset()
+    trainings: tuple[Training, ...] = ()
+    init_model: RankingModel | None = None
+    fill: Mapping[str, float] = field(default_factory=dict)
+    collective: Collective = ALONE
 
     @cached_property
-    def settings(self) -> TrainingParameters:
-        """Parameters, grouped by purpose."""
-        return split_params(self.params, self.rounds, self.engine)
+    def settings(self) -> Settings:
+        """The parameters of all trainings, grouped by purpose."""
+        return split_params(self.params, self.preset.rounds, self.engine)
 
-    @property
-    def metric(self) -> str | None:
-        """Metric for early stopping, or None if there are no metrics."""
-        return headline(self.settings.metrics)
-
-    @property
-    def watched(self) -> Metric | None:
-        """The metric called `metric`."""
-        return next((Metric.of(metric) for metric in self.settings.metrics if str(metric) == self.metric), None)
-
-    @property
-    def threads(self) -> int:
-        return resolve_threads(self.settings.threads)
+    @cached_property
+    def conventions(self) -> Conventions:
+        """Conventions for the metrics."""
+        chosen = self.options.conventions
+        conventions = Conventions.of(chosen, self.settings.gain if chosen is None else None)
+        return conventions if self.train_set.gain is None else replace(conventions, gain="linear")
 
     @property
     def seed(self) -> int:
+        """Seed of the first training and of the folds."""
         return int(pop_param(dict(self.params), SEED_NAMES, 0))
 
-    def seeded(self, seed: int) -> Self:
-        kept = {name: value for name, value in self.params.items() if name not in SEED_NAMES}
-        return replace(self, params={**kept, "seed": seed})
-
-    def with_options(self, **changed: Any) -> Self:
-        return replace(self, options=replace(self.options, **changed))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Plan(Draft):
-    """The plan for a training run.
-
-    Args:
-        train_set: the training set, whose labels are gains if the gain is an expression.
-        valid: names and data sets to evaluate in each round, which may include `train_set`.
-        record: parameters to store in the model's record; None for `params`.
-        begins_linear: with start="auto", use a linear start if possible, for any objective.
-        earlier: the model to continue.
-        recipe: the recipe for a single training or for members on folds.
-        fitted: function that creates the linear start; None for `cross_fit.cross_fitted`.
-        at_once: whether to allow early stopping before a changing objective has settled.
-        peers: the workers that train together, each on its own queries.
-        fill: numbers that replaced missing values, by feature.
-    """
-
-    train_set: RankingDataset
-    valid: tuple[tuple[str, RankingDataset], ...] = ()
-    record: Mapping[str, Any] | None = None
-    begins_linear: bool = False
-    earlier: RankingModel | None = None
-    recipe: Recipe = Recipe()
-    fitted: Fitter | None = None
-    measured: bool = True
-    at_once: bool = False
-    peers: Peers = ALONE
-    fill: Mapping[str, float] = field(default_factory=dict)
-
-    @cached_property
-    def rules(self) -> Conventions:
-        """Conventions for the metrics."""
-        given = self.options.conventions
-        found = Conventions.of(given, self.settings.gain if given is None else None)
-        return found if self.train_set.gain is None else replace(found, gain="linear")
-
-    @cached_property
-    def within(self) -> WithinQuery | None:
-        """The requested columns within queries, or None if there are none or `earlier` determines them."""
-        return WithinQuery.given(self.options.within_query, self.options.of)
-
-    def converted(self, convert: Callable[[RankingDataset], RankingDataset]) -> Self:
-        """Return a plan with converted data sets. Validation sets first get the features in order."""
-        data = self.train_set
-        train_set = convert(data)
-        valid = [(name, train_set if rows is data else convert(rows.like(data))) for name, rows in self.valid]
-        return replace(self, train_set=train_set, valid=tuple(valid))
-
     @property
-    def others(self) -> tuple[RankingDataset, ...]:
+    def held_out_sets(self) -> tuple[RankingDataset, ...]:
         """Validation sets, without the training set."""
         return tuple(data for _, data in self.valid if data is not self.train_set)
+
+    def with_trainings(self, **changes: Any) -> Self:
+        """Return the plan with other data or options, and the trainings that follow from them."""
+        plan = replace(self, **changes)
+        if not plan.preset.folds:
+            return replace(plan, trainings=(plan.make_training(recorded=plan.recorded),))
+        members = enumerate(plan.preset.members)
+        return replace(plan, trainings=tuple(plan.make_fold_training(*member) for member in members))
+
+    def make_fold_training(self, fold: int, member: Member) -> Training:
+        """Return a member's training for a fold, still with all queries as its training set."""
+        is_preset = member.objective is not None
+        return self.make_training(member.update(self.params), self.seed + fold, member, stops_early=is_preset)
+
+    def make_training(
+        self,
+        params: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        member: Member | None = None,
+        recorded: Mapping[str, Any] | None = None,
+        *,
+        stops_early: bool = False,
+    ) -> Training:
+        """Return the training with these parameters; None for those of the plan."""
+        member = self.preset.members[0] if member is None else member
+        params = dict(self.params if params is None else params)
+        if seed is not None:
+            params = {name: params[name] for name in params if name not in SEED_NAMES}
+            params["seed"] = seed
+        rounds = min(self.preset.rounds, member.rounds or self.preset.rounds)
+        settings = split_params(params, rounds, self.engine)
+        # Features become columns of the engine, which checks the parameters of columns.
+        data, names, convert = self.train_set, self.train_set.feature_names, self.engine.params.of_columns
+        columns = convert(settings.params, names, codes=data.categorical)
+        limits = limits_of(self.engine, columns, names, data)
+        # By default, the engines use all cores and ignore CPU quotas.
+        columns.setdefault("num_threads", resolve_threads(settings.threads))
+        within = self._columns_within(limits.unused)
+        if within is not None:
+            columns = convert(columns, names, followed=within.sources)
+        training = Training(
+            **vars(settings) | {"params": columns},
+            name=member.name,
+            engine=self.engine,
+            train_set=data,
+            valid=self.valid,
+            conventions=self.conventions,
+            within=within,
+            fill=self.fill,
+            recorded=params if recorded is None else recorded,
+            init_model=self.init_model,
+            tree_limit=self.options.tree_limit,
+            stops_early=stops_early,
+            callbacks=tuple(self.options.callbacks or ()),
+            feval=self.options.feval,
+            checkpoint=self.options.checkpoint,
+            collective=self.collective,
+        )
+        starts_linear = self._starts_linear(member, training, params)
+        return replace(training, objective=self._schedule(training), starts_linear=starts_linear)
+
+    def _starts_linear(self, member: Member, training: Training, params: Mapping[str, Any]) -> bool:
+        """Return whether a training begins with a linear start."""
+        model, engine = self.init_model, self.engine
+        is_first = is_auto(params, engine.name)
+        if model is None:
+            is_first |= member.begins_linear
+            return begins_linear(member.start, engine, training, self.train_set, is_auto=is_first)
+        if member.start not in (None, AUTO_START, "none"):
+            raise ParameterError("init_model has its own start: pass init_model or start, not both")
+        has_none = engine.starts_linear and not model._booster.start_trees
+        if member.start == AUTO_START and is_first and has_none:
+            warn_user(
+                "the model to continue has no linear start, and start='auto' does not add one",
+                DataWarning,
+            )
+        return False
+
+    def _schedule(self, training: Training) -> TrainingObjective | None:
+        """Return the objective over all rounds, with other random numbers on each worker."""
+        objective, rank = training.objective, self.collective.rank
+        if objective is None:
+            return None
+        if objective.total_rounds is None:  # already set for a stage of a longer training
+            objective = objective.over(training.rounds_before + training.rounds)
+        if rank:
+            objective = copy.deepcopy(objective)
+            for values in (values for part in objective.parts for values in (part.params, part.options)):
+                if "seed" in values:
+                    values["seed"] = int(values["seed"]) + rank * _SEEDS_APART
+        return objective
+
+    def _columns_within(self, unused: tuple[int, ...]) -> WithinColumns | None:
+        """Return the requested columns within queries, or those of the continued model.
+
+        Args:
+            unused: features that trees cannot split as numbers.
+        """
+        data, names, model = self.train_set, self.train_set.feature_names, self.init_model
+        before = None if model is None else model.within_query
+        before = before and replace(before, features=names)
+        requested = WithinQuery.of_options(self.options)
+        if requested is None:
+            return before
+        within = requested.columns(names, data.provenance.index_base, unused)
+        if requested.of is None and data.categorical:
+            listed = quoted([names[column] for column in data.categorical])
+            warn_user(
+                f"within_query ignores {listed}: codes of categories are not numbers; name the columns by of=",
+                DataWarning,
+            )
+        if model is not None and within != before:
+            state = "has no columns within queries" if before is None else f"has {before.words()}"
+            raise ParameterError(f"init_model {state}, which cannot change: remove within_query")
+        return within

@@ -19,8 +19,8 @@ from boostrank.core.params import find_param
 from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines.base import Backend
-from boostrank.fit.params import AUTO_START, OBJECTIVE_NAMES, drops_trees
-from boostrank.fit.plan import Member, Plan, Recipe
+from boostrank.fit.plan import ALONE, Collective, Member, Plan, Preset
+from boostrank.fit.settings import AUTO_START, OBJECTIVE_NAMES, drops_trees, split_params
 from boostrank.objective.mixture import accepted_params
 from boostrank.options import DEFAULT_ROUNDS, GOOD, PLAIN
 
@@ -68,11 +68,13 @@ class Sizes:
     features: int
 
     @classmethod
-    def of(cls, *sets: RankingDataset) -> Sizes:
-        """Return the total size of several data sets."""
+    def of_sets(cls, *sets: RankingDataset, collective: Collective = ALONE) -> Sizes:
+        """Return the total size of several data sets over all workers."""
         used = occurring_columns(sets[0])
         features = sets[0].n_features if used is None else used.size
-        return cls(sum(one.n_documents for one in sets), sum(len(one.queries) for one in sets), features)
+        documents, queries = sum(data.n_documents for data in sets), sum(len(data.queries) for data in sets)
+        documents, queries = collective.sum(documents, queries)
+        return cls(documents, queries, features)
 
     @property
     def are_large(self) -> bool:
@@ -88,45 +90,56 @@ def occurring_columns(data: RankingDataset) -> Int64Array | None:
     return used if 0 < 2 * used.size <= data.n_features else None
 
 
-def choose_recipe(plan: Plan) -> Recipe:
-    """Apply a preset to a plan.
+def choose_preset(plan: Plan) -> Preset:
+    """Apply the quality in a plan's options to its data.
 
     Folds use the queries in all data sets. A single training is stopped early on the first validation set.
     """
-    engine, checked, train_set, valid_sets = plan.engine, plan.settings, plan.train_set, plan.others
-    quality, folds = plan.options.quality or PLAIN, plan.options.folds
-    rounds = checked.rounds if plan.options.rounds or checked.rounds != DEFAULT_ROUNDS else None  # option or parameter
-    note = unfit(train_set) if quality == GOOD and folds is None else ""
+    engine, settings, options, collective = plan.engine, plan.settings, plan.options, plan.collective
+    train_set, valid_sets = plan.train_set, plan.held_out_sets
+    quality, folds = options.quality or PLAIN, options.folds
+    rounds = settings.rounds if options.rounds or settings.rounds != DEFAULT_ROUNDS else None
+    note = why_no_folds(train_set, collective) if quality == GOOD and folds is None else ""
     on_folds = bool(folds) or (quality == GOOD and not note)
     if on_folds:
         _check_folds(plan)
     if quality == PLAIN:
-        given = Member(start=plan.options.start)
-        rows = train_set.n_documents
-        trees = _not_given(engine, _few_in_leaf(rows), checked.engine) if rows < _TOO_FEW_ROWS else {}
-        return Recipe(PLAIN, rounds or DEFAULT_ROUNDS, trees, members=(given,) * (folds or 1), folds=folds or 0)
-    sizes = Sizes.of(train_set, *(valid_sets if on_folds else ()))
-    listed: tuple[Member, ...] = (_LAMBDARANK if sizes.are_large else _AUTO,)
-    if plan.earlier is not None or not engine.grows_trees:  # keep the objective of a continued model
-        listed = (Member(),)
+        member = Member(start=options.start)
+        (rows,) = collective.sum(train_set.n_documents)
+        trees = {}
+        if rows < _TOO_FEW_ROWS:
+            trees = _without_set(engine, _few_in_leaf(rows), settings.params)
+        members = (member,) * (folds or 1)
+        return Preset(PLAIN, rounds or DEFAULT_ROUNDS, trees, members=members, folds=folds or 0)
+    # Choose the members by the size of the data.
+    sizes = Sizes.of_sets(train_set, *(valid_sets if on_folds else ()), collective=collective)
+    candidates: tuple[Member, ...] = (_LAMBDARANK if sizes.are_large else _AUTO,)
+    if plan.init_model is not None or not engine.grows_trees:  # keep the objective of a continued model
+        candidates = (Member(),)
     if quality == GOOD and on_folds:
-        few = FEW_MEMBERS if sizes.queries < MANY_QUERIES else MANY_MEMBERS
-        listed = LARGE_MEMBERS if sizes.are_large else few
-    members = _members(listed, plan)
+        candidates = FEW_MEMBERS if sizes.queries < MANY_QUERIES else MANY_MEMBERS
+        if sizes.are_large:
+            candidates = LARGE_MEMBERS
+    members = _apply_options(candidates, plan)
     if on_folds:
-        many = folds or len(listed)
+        count = folds or len(candidates)
         folds = folds or (FOLDS_OF_LARGE if sizes.are_large else FOLDS)
-        members = tuple(members[k % len(members)] for k in range(many))
+        members = tuple(members[k % len(members)] for k in range(count))
         held_out = sizes.queries // folds
     else:
         folds, members = 0, members[:1]
-        held_out = len(valid_sets[0].queries) if valid_sets else 0
-    held_out = held_out if checked.metrics and not drops_trees(engine, checked.engine) else 0
-    most = rounds if rounds is not None else ROUNDS if held_out else DEFAULT_ROUNDS
-    trees = suited(engine, sizes, None if rounds is None and held_out else most, checked.engine, on_folds)
-    waits = held_out and not checked.stopping_rounds and (rounds is None or on_folds)
+        (held_out,) = collective.sum(len(valid_sets[0].queries) if valid_sets else 0)
+    # Early stopping decides the number of rounds where it can.
+    if not settings.metrics or drops_trees(engine, settings.params):
+        held_out = 0
+    most = rounds
+    if most is None:
+        most = ROUNDS if held_out else DEFAULT_ROUNDS
+    stops_alone = rounds is None and held_out > 0
+    trees = suited(engine, sizes, None if stops_alone else most, settings.params, on_folds)
     wait = PATIENCE if on_folds and not sizes.are_large else patience(held_out, sizes)
-    return Recipe(quality, most, trees, wait if waits else 0, members, folds, note)
+    waits = held_out and not settings.patience and (rounds is None or on_folds)
+    return Preset(quality, most, trees, wait if waits else 0, members, folds, note)
 
 
 def _check_folds(plan: Plan) -> None:
@@ -134,35 +147,36 @@ def _check_folds(plan: Plan) -> None:
     engine = plan.engine
     if not engine.format.averages:
         raise ParameterError(f"folds: models of {engine.name} cannot be averaged: use quality='plain', no folds")
-    if plan.earlier is not None:
+    if plan.init_model is not None:
         raise ParameterError("init_model continues a single training: use quality='quick' or 'plain', and no folds")
-    if plan.options.quality != PLAIN and drops_trees(engine, plan.settings.engine):
+    if plan.options.quality != PLAIN and drops_trees(engine, plan.settings.params):
         raise ParameterError("folds need early stopping, which dart does not support: use quality='quick', no folds")
 
 
-def _members(listed: tuple[Member, ...], plan: Plan) -> tuple[Member, ...]:
-    """Apply the options to a preset's members. A given objective or parameter takes precedence."""
+def _apply_options(candidates: tuple[Member, ...], plan: Plan) -> tuple[Member, ...]:
+    """Apply the options to a preset's members. A parameter that is set takes precedence, under any name."""
     engine, params, start = plan.engine, plan.params, plan.options.start
-    found: list[Member] = []
-    for one in listed:
-        if any(name in params for name in OBJECTIVE_NAMES):
-            one = Member(trees=one.trees)
+    members: list[Member] = []
+    for member in candidates:
+        if params.keys() & set(OBJECTIVE_NAMES):
+            member = Member(trees=member.trees)
         if start != AUTO_START:
-            one = replace(one, start=start)
-        if one.params:  # given parameters take precedence, under any name
-            takes = accepted_params(str(one.objective))
-            options = {find_param(name, takes) for name in params}
-            one = replace(one, params={k: v for k, v in one.params.items() if find_param(k, takes) not in options})
-        one = replace(one, trees=_not_given(engine, one.trees, plan.settings.engine))
+            member = replace(member, start=start)
+        if member.params:
+            accepted = accepted_params(str(member.objective))
+            options = {find_param(name, accepted) for name in params}
+            of_member = {k: v for k, v in member.params.items() if find_param(k, accepted) not in options}
+            member = replace(member, params=of_member)
+        member = replace(member, trees=_without_set(engine, member.trees, plan.settings.params))
         try:
-            _ = replace(plan, params=one.over(params), rounds=1).settings
+            split_params(member.update(params), 1, engine)
         except ParameterError:
-            continue  # the objective of this member does not support the given parameters
-        found.append(one)
-    return tuple(found) or (Member(start=start),)
+            continue  # the objective of this member does not support the parameters
+        members.append(member)
+    return tuple(members) or (Member(start=start),)
 
 
-def unfit(data: RankingDataset) -> str:
+def why_no_folds(data: RankingDataset, collective: Collective = ALONE) -> str:
     """Return the reason why a data set cannot be split into folds, or an empty string."""
     if data.on_disk:
         return "rows on disk cannot be split into folds"
@@ -170,14 +184,14 @@ def unfit(data: RankingDataset) -> str:
     differ = np.zeros(0, bool)
     if begins.size:
         differ = np.maximum.reduceat(data.labels, begins) > np.minimum.reduceat(data.labels, begins)
-    count = int(differ.sum())
+    (count,) = collective.sum(int(differ.sum()))
     return "" if count >= FEWEST_QUERIES else f"folds need {FEWEST_QUERIES} queries whose labels differ, not {count}"
 
 
 def suited(
-    engine: Backend, sizes: Sizes, rounds: int | None, given: Mapping[str, Any], on_folds: bool = False
+    engine: Backend, sizes: Sizes, rounds: int | None, params: Mapping[str, Any], on_folds: bool = False
 ) -> dict[str, Any]:
-    """Return suitable tree parameters, except those that are given.
+    """Return suitable tree parameters, except those that `params` sets.
 
     Args:
         rounds: number of rounds, or None if it is determined by early stopping.
@@ -195,24 +209,24 @@ def suited(
         trees["feature_fraction"] = 0.5 if on_folds else 0.75
     if sizes.rows < FEW_ROWS:
         trees |= _few_in_leaf(sizes.rows)
-    return _not_given(engine, trees, given)
+    return _without_set(engine, trees, params)
 
 
 def _few_in_leaf(rows: int) -> dict[str, Any]:
     return {"min_data_in_leaf": max(1, rows // 20)}
 
 
-def _not_given(engine: Backend, suggested: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the suggested parameters that the engine supports and that are not given under any of their names."""
-    known, found = engine.params.named(given), dict[str, Any]()
+def _without_set(engine: Backend, suggested: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the suggestions that the engine supports and that `params` does not set, under any name."""
+    left, names = dict[str, Any](), engine.params.named(params).keys()
     for name, value in suggested.items():
         try:
             engine.params.check({name: value})
         except ParameterError:
             continue
-        if not engine.params.named({name: value}).keys() & known:
-            found[name] = value
-    return found
+        if not engine.params.named({name: value}).keys() & names:
+            left[name] = value
+    return left
 
 
 def patience(queries: int, sizes: Sizes) -> int:

@@ -26,10 +26,10 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.engines import get_backend
-from boostrank.engines.base import LEAVES, Backend, Wanted
-from boostrank.fit.fill import array_of
-from boostrank.fit.plan import Plan
-from boostrank.fit.run import PreparedTraining, prepare_training
+from boostrank.engines.base import LEAVES, Backend, PredictRequest
+from boostrank.fit.fill import fill_array
+from boostrank.fit.plan import Training
+from boostrank.fit.run import begin, complete_rows
 from boostrank.model.ranking_model import RankingModel, as_model
 from boostrank.objective.bound import BoundObjective
 from boostrank.objective.mixture import objective_from_dict
@@ -41,41 +41,39 @@ _CHANGES_LEAVES = ("lambda_l1", "reg_alpha", "max_delta_step", "path_smooth", "l
 """Parameters with which a leaf has another value than the equation gives."""
 
 
-def renew_leaves(model: RankingModel, plan: Plan) -> RankingModel:
-    """Return the model with its leaves computed from the plan's training set.
+def renew_leaves(model: RankingModel, training: Training) -> RankingModel:
+    """Return the model with its leaves computed from the training's training set.
 
     Args:
-        model: one training by the objective of the plan, which is cut to its best rounds.
-        plan: the plan of the model's training, with all queries as the training set.
+        model: a model of this training, which is cut to its best rounds.
+        training: the training with all queries as its training set.
 
     Returns:
-        The renewed model, or the same model where `unrenewable` gives a reason or its rounds differ.
+        The renewed model, or the same model where `find_other_rule` gives a reason or its rounds differ.
     """
-    if plan.earlier is not None or (model.info.training or {}).get("mixed_steps"):
+    objective, engine = training.objective, training.engine
+    if training.init_model is not None or (model.info.training or {}).get("mixed_steps"):
         return model
-    training = prepare_training(plan)
-    if unrenewable(plan.engine, training):
+    params = engine.params.named(training.params)
+    if objective is None or training.train_set.categorical or find_other_rule(engine, params):
         return model
-    assert training.objective is not None
-    rounds, engine = model.best_iteration, plan.engine
     parsed = engine.format.parse(model.to_bytes())
     values = engine.format.leaf_values(parsed)
-    if len(values) != rounds:
+    if len(values) != model.best_iteration:
         return model
     # The leaf of each row in each grown tree, and the scores before the first of them.
-    data, start = training.train_set, training.begin
-    leaves = _find_leaves(model, data.features, values, plan.threads)
+    (data,) = complete_rows(training)
+    _, start = begin(training, data)
+    leaves = _find_leaves(model, data.features, values, training.n_threads)
     scores = np.zeros(data.n_documents) if start is None else start.scores.copy()
-    objective = training.objective.bind(data.labels, data.queries)
-    named = engine.params.named(training.given.engine)
-    renewed = _renew_trees(objective, scores, leaves, values, named)
+    renewed = _renew_trees(objective.bind(data.labels, data.queries), scores, leaves, values, params)
     # The model keeps its splits, and starts from the regression on all rows.
-    body = engine.format.with_leaves(parsed, renewed, {} if start is None else start.start.curves)
-    if plan.fill:
-        body = engine.format.filled(body, array_of(plan.fill, plan.train_set.feature_names))
-    categories = {data.feature_names.index(name): column for name, column in plan.train_set.categories.items()}
-    booster = engine.load(body).finished(categories)
-    return model.altered(booster=booster, info=model.info | {"renewed": _describe(plan.train_set)})
+    curves = {} if start is None else start.start.curves
+    body = engine.format.with_leaves(parsed, renewed, curves)
+    if training.fill:
+        body = engine.format.filled(body, fill_array(training.fill, data.feature_names))
+    booster = engine.load(body).finished(training.categories_by_column)
+    return model.altered(booster=booster, info=model.info | {"renewed": _describe(training.train_set)})
 
 
 @takes_dataset
@@ -128,7 +126,7 @@ def refit(model: Any, data: RankingDataset, *, keep: float = 0.0, threads: int |
     # What is left of the scores without the grown trees is the linear start, which the parts that began with it share.
     features = ranker._features(data, threads)
     leaves = _find_leaves(ranker, features, values, threads)
-    start = ranker._booster.predict(features, Wanted(rounds=ranker.best_iteration, threads=threads))
+    start = ranker._booster.predict(features, PredictRequest(rounds=ranker.best_iteration, threads=threads))
     for leaf, old in zip(leaves, values, strict=True):
         start -= old[leaf]
     begun = sum(part.weight for part in parts if part.starts) or 1.0
@@ -172,7 +170,7 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
         described, params = part.get("objective"), engine.params.named(part.get("params") or {})
         if not described or "averaged" in part:
             raise ModelError("the record names no objective for each part of the model: train it again instead")
-        reason = _other_rule(engine, params)
+        reason = find_other_rule(engine, params)
         if reason:
             raise ModelError(f"its leaves cannot be refitted: {reason}")
         try:
@@ -200,16 +198,7 @@ def _describe(data: RankingDataset) -> RenewalRecord:
     return {"queries": len(data.queries), "fingerprint": data.fingerprint, "files": list(data.provenance.files)}
 
 
-def unrenewable(engine: Backend, training: PreparedTraining) -> str:
-    """Return the reason why the leaves of a training cannot be renewed, or an empty string."""
-    if training.objective is None:
-        return "the objective is not boostrank's"
-    if training.train_set.categorical:
-        return _OF_CATEGORIES
-    return _other_rule(engine, engine.params.named(training.given.engine))
-
-
-def _other_rule(engine: Backend, params: Mapping[str, Any]) -> str:
+def find_other_rule(engine: Backend, params: Mapping[str, Any]) -> str:
     """Return the reason why leaves have other values than the equation gives, or an empty string."""
     boosting = params.get("boosting", params.get("booster", "gbtree"))
     if not engine.grows_trees or boosting not in ("gbtree", "gbdt", "goss"):
@@ -227,7 +216,7 @@ def _find_leaves(
     leaves = np.empty((trees, rows), np.min_scalar_type(largest))
     for first in range(0, rows, _ROWS):
         part = features[first : first + _ROWS]
-        every = model._booster.predict(part, Wanted(LEAVES, rounds=model.best_iteration, threads=threads))
+        every = model._booster.predict(part, PredictRequest(LEAVES, rounds=model.best_iteration, threads=threads))
         leaves[:, first : first + _ROWS] = every[:, every.shape[1] - trees :].T
     return leaves
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import dataclasses
 import platform
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -22,75 +21,64 @@ from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterE
 from boostrank.core.queries import QueryIndex
 from boostrank.data.categories import to_record
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.feature_space import quoted
 from boostrank.data.rows import missing_columns
 from boostrank.engines.base import Backend, Callback, TrainRequest
-from boostrank.engines.params import refusal
+from boostrank.engines.engine_params import refusal
 from boostrank.fit.callbacks import EarlyStopping, Gated, History, StopWhenAsked, as_callables
 from boostrank.fit.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
-from boostrank.fit.fill import array_of
+from boostrank.fit.fill import fill_array
 from boostrank.fit.gradient import GuardedGradient, RoundMetrics, by_arguments
-from boostrank.fit.params import (
-    AUTO_START,
-    METRIC_NAMES,
-    TrainingParameters,
-    as_list,
-    drops_trees,
-    headline,
-    is_auto,
-)
-from boostrank.fit.plan import Plan
-from boostrank.fit.start.cross_fit import CrossFitted, limits_of, start_of
+from boostrank.fit.plan import Training, convert_sets
+from boostrank.fit.settings import METRIC_NAMES, as_list, drops_trees, headline
+from boostrank.fit.start.cross_fit import CrossFitted, cross_fitted, limits_of
+from boostrank.fit.start.together import start_together
 from boostrank.metrics import Metric
 from boostrank.model import constraints
-from boostrank.model.averaging import check_start
+from boostrank.model.averaging import check_limit
 from boostrank.model.files import content_sha256
-from boostrank.model.query_columns import WithinColumns
 from boostrank.model.ranking_model import RankingModel, TrainingSummary
-from boostrank.objective.description import TrainingObjective
 from boostrank.records import DataRecord, ModelInfo, TrainingRecord, jsonable
 
-_SEEDS_APART = 1 << 42
-"""Seed offset that is larger than usual seeds, and differs from the seeds that `kernels.options` derives from them."""
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
 
-def run(plan: Plan) -> RankingModel:
+def run(training: Training) -> RankingModel:
     """Train a single model."""
     started = time.perf_counter()
-    ready = prepare_training(plan)
-    engine, given, objective, options = plan.engine, ready.given, ready.objective, plan.options
-    with _engine_errors(engine, ready.train_set):
-        native, valid = _native(ready, engine)
-    sources = dict(zip([id(native), *(id(data) for _, data in valid)], ready.rows, strict=True))
+    engine, objective, all_reduce = training.engine, training.objective, training.collective.all_reduce
+    rows = complete_rows(training)
+    booster, start = begin(training, rows[0])
+    with _engine_errors(engine, rows[0]):
+        native, valid = _convert(training, rows)
+    sources = dict(zip([id(native), *(id(data) for _, data in valid)], rows, strict=True))
 
     def labels_of(data: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
         return sources[id(data)].labels, sources[id(data)].queries
 
-    gradient, all_reduce = None, plan.peers.all_reduce
+    gradient = None
     if objective is not None:  # checks the labels before the features are binned
         gradient = GuardedGradient(objective.bind(*labels_of(native), all_reduce), all_reduce=all_reduce)
-    elif given.function is not None:
-        gradient = GuardedGradient(None, by_arguments(given.function, labels_of, "objective"), all_reduce)
-    measured, functions = given.metrics if plan.measured else (), as_list(options.feval)
-    if given.losses and plan.measured and gradient is not None:
+    elif training.function is not None:
+        function = by_arguments(training.function, labels_of, "objective")
+        gradient = GuardedGradient(None, function, all_reduce)
+    names, functions = training.metrics if training.measures else (), as_list(training.feval)
+    if training.losses and training.measures and gradient is not None:
         functions.append(partial(gradient.loss, labels_of))
-    metrics = RoundMetrics(measured, labels_of, plan.rules, given.threads, functions, all_reduce)
-    history = History()
-    stopper, late = _stopping(plan, ready, valid, native)
-    info = _info(plan, ready)
-    for one in late:
-        if isinstance(one, StopWhenAsked):
-            one.watch(stopper, options.checkpoint)
-        if hasattr(one, "begins"):
-            one.begins(info)
+    metrics = RoundMetrics(names, labels_of, training.conventions, training.threads, functions, all_reduce)
+    history, info = History(), _describe_model(training, start)
+    stopper, callbacks = _make_callbacks(training, valid, native)
+    for callback in callbacks:
+        if isinstance(callback, StopWhenAsked):
+            callback.watch(stopper, training.checkpoint)
+        if hasattr(callback, "begins"):
+            callback.begins(info)
 
-    def finished(booster: Any, best: int) -> RankingModel:
+    def finish(booster: Any, best: int) -> RankingModel:
         """Return the model for a trained booster, where `best` is the best number of rounds, or 0 for all rounds."""
-        stats = None if gradient is None else gradient.stats
+        stats, data = None if gradient is None else gradient.stats, training.train_set
         summary = TrainingSummary(
-            rows=plan.train_set.n_documents,
-            queries=len(plan.train_set.queries),
+            rows=data.n_documents,
+            queries=len(data.queries),
             dead_queries=None if stats is None else stats.dead_queries,
             floored=None if stats is None else stats.floored,
             rounds=history.rounds,
@@ -99,144 +87,111 @@ def run(plan: Plan) -> RankingModel:
             kernel_seconds=0.0 if gradient is None else gradient.seconds,
             metric_seconds=metrics.seconds,
         )
-        categories = {plan.train_set.feature_names.index(name): one for name, one in plan.train_set.categories.items()}
-        booster = booster.finished(categories)
-        if plan.fill:
-            values = array_of(plan.fill, plan.train_set.feature_names)
+        booster = booster.finished(training.categories_by_column)
+        if training.fill:
+            values = fill_array(training.fill, data.feature_names)
             booster = engine.load(engine.format.filled(booster.to_bytes(), values))
-        broken = constraints.broken(engine, booster, given.engine)
+        broken = constraints.broken(engine, booster, training.params)
         if broken:
             warn_user(f"the engine's trees break a constraint: {broken}{_BASIC}", DataWarning)
         return RankingModel(booster, best_rounds=best, info=info, evals_result=history.values, summary=summary)
 
-    with contextlib.ExitStack() as held:
-        resumed = None
-        if options.checkpoint is not None:
-            identity = _identity(plan, ready, [*late, stopper])
-            held.enter_context(options.checkpoint.reserved())
-            resumed = options.checkpoint.begin(engine, identity)
+    checkpoint, resumed = training.checkpoint, None
+    with contextlib.ExitStack() as reservation:
+        if checkpoint is not None:
+            identity = _identify(training, rows[0], booster, [*callbacks, stopper])
+            reservation.enter_context(checkpoint.reserved())
+            resumed = checkpoint.begin(engine, identity)
         request = TrainRequest(
-            params=given.engine,
+            params=training.params,
             train=native,
             valid=valid,
-            rows=ready.rows,
-            rounds=given.rounds,
+            rows=rows,
+            rounds=training.rounds,
             gradient=gradient,
-            native_objective=given.native_objective,
+            native_objective=training.native_objective,
             metrics=[metrics] if metrics else [],
-            earlier=ready.booster,
-            start_scores=() if ready.begin is None else ready.begin.scores_of(ready.rows, plan.threads),
-            callbacks=[history, *late, *filter(None, [stopper, options.checkpoint])],
+            earlier=booster,
+            start_scores=() if start is None else start.scores_of(rows, training.n_threads),
+            callbacks=[history, *callbacks, *filter(None, [stopper, checkpoint])],
             resumed=resumed,
             objective=objective,
             evaluate=None if gradient is None or objective is None else gradient.evaluate,
         )
         try:
-            with _engine_errors(engine, ready.train_set):
+            with _engine_errors(engine, rows[0]):
                 try:
                     grown = engine.train(request)
                 except ModelError as error:  # the engine does not reproduce the checkpoint on this machine
-                    if resumed is None or options.checkpoint is None:
+                    if resumed is None or checkpoint is None:
                         raise
-                    options.checkpoint.start_over(error)
+                    checkpoint.start_over(error)
                     grown = engine.train(replace(request, resumed=None))
         except TrainingError as error:
             if error.model is not None:
-                grew = error.model.rounds > ready.before
-                error.model = finished(error.model, 0) if grew else None
+                grew = error.model.rounds > training.rounds_before
+                error.model = finish(error.model, 0) if grew else None
             raise
-    return finished(*grown)
+    return finish(*grown)
 
 
-def check(plan: Plan) -> None:
+def check(training: Training) -> None:
     """Make the same checks of the data as `run`, without training."""
-    ready = prepare_training(plan)
-    with _engine_errors(plan.engine, ready.train_set):
-        plan.engine.check(_native(ready, plan.engine)[0], ready.given.engine)
-    if ready.objective is not None:
-        ready.objective.bind(ready.train_set.labels, ready.train_set.queries).check_gains()
+    rows = complete_rows(training)
+    begin(training, rows[0])
+    with _engine_errors(training.engine, rows[0]):
+        training.engine.check(_convert(training, rows)[0], training.params)
+    if training.objective is not None:
+        training.objective.bind(rows[0].labels, rows[0].queries).check_gains()
 
 
-@dataclass(frozen=True, eq=False)
-class PreparedTraining:
-    given: TrainingParameters
-    train_set: RankingDataset
-    valid: tuple[tuple[str, RankingDataset], ...]
-    within: WithinColumns | None
-    begin: CrossFitted | None
-    booster: Any
-    before: int
-    objective: TrainingObjective | None
+def complete_rows(training: Training) -> list[RankingDataset]:
+    """Return the training set and then the validation sets, with the columns within queries."""
+    within, threads = training.within, training.n_threads
 
-    @property
-    def rows(self) -> list[RankingDataset]:
-        """The training set, followed by the validation sets."""
-        return [self.train_set, *(data for _, data in self.valid)]
+    def complete(rows: RankingDataset) -> RankingDataset:
+        return rows if within is None else within.dataset(rows, threads)
+
+    train_set, valid = convert_sets(training.train_set, training.valid, complete)
+    return [train_set, *(data for _, data in valid)]
 
 
-def prepare_training(plan: Plan) -> PreparedTraining:
-    """Determine everything that depends on the features, which is limits, columns within queries, and the start."""
-    engine, data, names = plan.engine, plan.train_set, plan.train_set.feature_names
-    params = engine.params.of_columns(plan.settings.engine, names, codes=data.categorical)
-    limits_of(engine, params, names, data)  # validates the parameters, also without a start
-    # By default, the engines use all cores and ignore CPU quotas.
-    params.setdefault("num_threads", plan.threads)
-    booster = _booster_to_continue(plan)
-    within = _columns_within(plan, booster, params)
-    completed = plan.converted(lambda rows: rows)
-    if within is not None:
-        params = engine.params.of_columns(params, names, followed=within.sources)
-        completed = completed.converted(lambda rows: within.dataset(rows, plan.threads))
-    train_set, given = completed.train_set, replace(plan.settings, engine=params)
-    begin = None
-    if booster is None:
-        begin = start_of(
-            plan.options.start,
-            engine,
-            train_set,
-            given,
-            is_auto=plan.begins_linear or is_auto(plan.params, engine.name),
-            fitted=plan.fitted,
-        )
-        if begin is not None:
-            booster = engine.begin_with(begin.start)
-            if plan.options.max_trees is not None:
-                check_start(len(begin.start.curves), plan.options.max_trees)
-    elif plan.options.start not in (None, AUTO_START, "none"):
-        raise ParameterError("init_model has its own start: pass init_model or start, not both")
-    if begin is None and booster is not None:
-        auto = plan.options.start == AUTO_START and is_auto(plan.params, engine.name)
-        if auto and engine.starts_linear and not booster.start_trees:
-            warn_user("the model to continue has no linear start, and start='auto' does not add one", DataWarning)
-        broken = constraints.broken(engine, booster, params)
+def begin(training: Training, train_set: RankingDataset) -> tuple[Any, CrossFitted | None]:
+    """Return the booster to continue, or a linear start and its booster, if there are any.
+
+    Args:
+        train_set: the complete training set.
+    """
+    engine, model = training.engine, training.init_model
+    if model is not None:
+        booster, rounds = model._booster, training.rounds_before
+        if rounds < booster.rounds:
+            booster = engine.load(booster.to_bytes(rounds))
+        broken = constraints.broken(engine, booster, training.params)
         if broken:
             raise ParameterError(f"init_model contradicts these parameters: {broken}")
-    before = 0 if booster is None else booster.rounds
-    objective = given.objective
-    if objective is not None and objective.total_rounds is None:  # already set for a stage of a longer training
-        objective = objective.over(before + given.rounds)
-    if objective is not None and plan.peers.rank:
-        objective = _reseeded(objective, plan.peers.rank * _SEEDS_APART)
-    return PreparedTraining(given, train_set, completed.valid, within, begin, booster, before, objective)
+        return booster, None
+    if not training.starts_linear:
+        return None, None
+    collective = training.collective
+    fit_start = training.fit_start or cross_fitted
+    if not collective.is_alone:
+        fit_start = partial(start_together, collective)
+    limits = limits_of(engine, training.params, train_set.feature_names, train_set)
+    start = fit_start(train_set, training.gain, training.n_threads, limits)
+    if training.tree_limit is not None:
+        check_limit(training.tree_limit, engine, len(start.start.curves))
+    return engine.begin_with(start.start), start
 
 
-def _reseeded(objective: TrainingObjective, shift: int) -> TrainingObjective:
-    """Return a copy of the objective with different random numbers."""
-    objective = copy.deepcopy(objective)
-    for part in objective.parts:
-        for values in (part.params, part.options):
-            if "seed" in values:
-                values["seed"] = int(values["seed"]) + shift
-    return objective
-
-
-def _native(ready: PreparedTraining, engine: Backend) -> tuple[Any, list[tuple[str, Any]]]:
+def _convert(training: Training, rows: Sequence[RankingDataset]) -> tuple[Any, list[tuple[str, Any]]]:
     """Convert the training and validation sets for the engine."""
-    given = ready.given
-    convert = partial(engine.dataset, params=given.engine, weights=given.native_objective is not None)
-    train = convert(ready.train_set, reference=None)
-    others = ((name, data, data is ready.train_set) for name, data in ready.valid)
-    return train, [(name, train if is_train else convert(data, reference=train)) for name, data, is_train in others]
+    is_native = training.native_objective is not None
+    convert = partial(training.engine.dataset, params=training.params, weights=is_native)
+    train, valid = convert(rows[0], reference=None), []
+    for (name, _), data in zip(training.valid, rows[1:], strict=True):
+        valid.append((name, train if data is rows[0] else convert(data, reference=train)))
+    return train, valid
 
 
 @contextlib.contextmanager
@@ -255,71 +210,37 @@ def _engine_errors(engine: Backend, train_set: RankingDataset) -> Iterator[None]
         raise DataError(words) from error
 
 
-def _booster_to_continue(plan: Plan) -> Any:
-    """Return the booster to continue, truncated to the rounds used in prediction, or None if there is none."""
-    model, engine = plan.earlier, plan.engine
-    if model is None:
-        return None
-    if model.backend != engine.name:
-        raise ParameterError(f"a model of {model.backend} cannot be continued by {engine.name}")
-    if model.check_features(plan.train_set).feature_names != plan.train_set.feature_names:
-        raise DataError("the training data have the model's features in another order: reorder them")
-    booster = model._booster
-    return booster if model.best_iteration >= booster.rounds else engine.load(booster.to_bytes(model.best_iteration))
-
-
-def _columns_within(plan: Plan, booster: Any, params: dict[str, Any]) -> WithinColumns | None:
-    """Return the requested columns within queries, or the columns of the continued model."""
-    asked, data, names = plan.within, plan.train_set, plan.train_set.feature_names
-    before = None if plan.earlier is None else plan.earlier.within_query
-    if asked is None:
-        return before and replace(before, features=names)
-    # This also holds for a continued model: categories are the only unused features.
-    unused = limits_of(plan.engine, params, names, data).unused
-    within = asked.columns(names, data.provenance.index_base, unused)
-    if asked.of is None and data.categorical:
-        listed = quoted([names[i] for i in data.categorical])
-        warn_user(
-            f"within_query ignores {listed}: codes of categories are not numbers; name the columns by of=", DataWarning
-        )
-    if booster is not None and within != (before and replace(before, features=names)):
-        theirs = "has no columns within queries" if before is None else f"has {before.words()}"
-        raise ParameterError(f"init_model {theirs}, which cannot change: remove within_query")
-    return within
-
-
-def _stopping(
-    plan: Plan, ready: PreparedTraining, valid: Sequence[tuple[str, Any]], native_train: Any
+def _make_callbacks(
+    training: Training, valid: Sequence[tuple[str, Any]], native_train: Any
 ) -> tuple[Callback | None, list[Callback]]:
     """Return boostrank's early stopping, if a parameter requests it, and the user's callbacks.
 
     Callbacks that stop are disabled until the objective has settled.
     """
-    given = ready.given
-    callbacks = as_callables(plan.options.callbacks or (), plan.engine.name)
-    objective = None if plan.at_once else ready.objective
+    callbacks = as_callables(training.callbacks, training.engine.name)
     if any(isinstance(callback, Checkpoint) for callback in callbacks):
         raise ParameterError(AS_ARGUMENT)
-    settled = 0 if objective is None else objective.settled_round(objective.total_rounds or ready.before + given.rounds)
-    stopper: Callback | None = None
-    ours = given.stopping_rounds or any(isinstance(callback, EarlyStopping) for callback in callbacks)
-    if ours and drops_trees(plan.engine, given.engine):
+    patience, settled = training.patience, 0
+    if training.objective is not None and not training.stops_early:
+        settled = training.objective.settled_round(training.objective.total_rounds or 0)
+    stops = patience or any(isinstance(callback, EarlyStopping) for callback in callbacks)
+    if stops and drops_trees(training.engine, training.params):
         raise ParameterError(
             "dart does not support early stopping: later rounds rescale earlier trees, so the model of the best "
             "round is lost"
         )
-    if given.stopping_rounds:
+    stopper: Callback | None = None
+    if patience:
         trained_on = tuple(name for name, data in valid if data is native_train)
         if len(trained_on) == len(valid):
             raise ParameterError("early stopping needs a validation set other than the training set")
-        stopper = EarlyStopping(
-            given.stopping_rounds, metric=headline(given.measures), min_delta=given.min_delta, ignore=trained_on
-        )
+        metric = headline(training.all_metrics)
+        stopper = EarlyStopping(patience, metric=metric, min_delta=training.min_delta, ignore=trained_on)
 
-    def held_back(callback: Callback) -> Callback:
+    def gate(callback: Any) -> Any:
         return Gated(callback, settled) if settled and hasattr(callback, "stopping_rounds") else callback
 
-    return (None if stopper is None else held_back(stopper)), [held_back(cb) for cb in callbacks]
+    return gate(stopper), [gate(callback) for callback in callbacks]
 
 
 # Provenance: the record in the sidecar, and the identity of a training.
@@ -332,39 +253,38 @@ _CHANGE_STEPS = ("_ResetParameterCallback", "LearningRateScheduler")
 """Classes of the engines' callbacks that change the learning rate between rounds."""
 
 
-def _info(plan: Plan, ready: PreparedTraining) -> ModelInfo:
+def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
     """Return the model's record without values that change between runs, so that equal trainings give equal bytes."""
-    record = plan.params if plan.record is None else plan.record
-    if any(isinstance(metric, Metric) for metric in ready.given.metrics):  # functions are recorded by their names
-        names = ready.given.measures
-        record = {**record, **{name: names for name in METRIC_NAMES if name in record}}
+    recorded, metrics = training.recorded, training.all_metrics
+    if any(isinstance(metric, Metric) for metric in training.metrics):  # functions are recorded by their names
+        recorded = {name: metrics if name in METRIC_NAMES else value for name, value in recorded.items()}
+    plain = (str, int, float, bool, list, tuple, dict)
     return ModelInfo(
-        backend=plan.engine.name,
-        objective=_described(plan.engine, ready),
-        metrics=ready.given.measures,
-        conventions=dataclasses.asdict(plan.rules),
-        parameters={k: v for k, v in record.items() if isinstance(v, str | int | float | bool | list | tuple | dict)},
-        training=_training_record(plan, ready),
-        data=describe_data(plan.train_set),
-        versions={"python": platform.python_version(), **_versions(plan.engine)},
-        within_query=None if ready.within is None else ready.within.record,
-        start=None if ready.begin is None else ready.begin.description,
-        fill=dict(plan.fill) or None,
+        backend=training.engine.name,
+        objective=_describe_objective(training),
+        metrics=metrics,
+        conventions=dataclasses.asdict(training.conventions),
+        parameters={name: value for name, value in recorded.items() if isinstance(value, plain)},
+        training=_record_rounds(training),
+        data=describe_data(training.train_set),
+        versions={"python": platform.python_version(), **_versions(training.engine)},
+        within_query=None if training.within is None else training.within.record,
+        start=None if start is None else start.description,
+        fill=dict(training.fill) or None,
     )
 
 
-def _training_record(plan: Plan, ready: PreparedTraining) -> TrainingRecord:
-    record: TrainingRecord = {"rounds": ready.given.rounds, "rounds_before": ready.before}
-    mixed = any(type(callback).__name__ in _CHANGE_STEPS for callback in plan.options.callbacks or ())
-    if plan.earlier is not None:
-        before, named = plan.earlier.info, plan.engine.params.named
-        steps = [
-            {**_STEPS, **{name: value for name, value in named(params or {}).items() if name in _STEPS}}
-            for params in (before.parameters, plan.params)
-        ]
+def _record_rounds(training: Training) -> TrainingRecord:
+    record: TrainingRecord = {"rounds": training.rounds, "rounds_before": training.rounds_before}
+    mixed = any(type(callback).__name__ in _CHANGE_STEPS for callback in training.callbacks)
+    if training.init_model is not None:
+        before, steps = training.init_model.info, []
+        for params in (before.parameters or {}, training.recorded):
+            named = training.engine.params.named(params)
+            steps.append({name: named.get(name, default) for name, default in _STEPS.items()})
         objectives = [
-            {**(described or {}), "total_rounds": None}
-            for described in (before.objective, _described(plan.engine, ready))
+            {**(objective or {}), "total_rounds": None}
+            for objective in (before.objective, _describe_objective(training))
         ]
         mixed |= objectives[0] != objectives[1] or steps[0] != steps[1]
         mixed |= (before.training or {}).get("mixed_steps", False)
@@ -391,51 +311,56 @@ def describe_data(train_set: RankingDataset) -> DataRecord:
     return data
 
 
-def _described(engine: Backend, ready: PreparedTraining) -> dict[str, Any]:
-    function = ready.given.function
-    if ready.objective is not None:
-        return ready.objective.to_dict()
-    if ready.given.native_objective is not None:
-        return {"name": f"{engine.name}:{ready.given.native_objective}"}
+def _describe_objective(training: Training) -> dict[str, Any]:
+    function = training.function
+    if training.objective is not None:
+        return training.objective.to_dict()
+    if training.native_objective is not None:
+        return {"name": f"{training.engine.name}:{training.native_objective}"}
     return {"name": "custom", "function": getattr(function, "__qualname__", type(function).__name__)}
 
 
-def _identity(plan: Plan, ready: PreparedTraining, callbacks: Sequence[Any]) -> dict[str, Any]:
+def _identify(
+    training: Training, complete_set: RankingDataset, booster: Any, callbacks: Sequence[Any]
+) -> dict[str, Any]:
     """Return everything that determines a model's bytes, as plain data, for its checkpoint."""
-    given, train_set = ready.given, plan.train_set
-    reason = plan.engine.params.unresumable(given.engine, given.native_objective)
+    params, engine, train_set = training.params, training.engine, training.train_set
+    reason = engine.params.unresumable(params, training.native_objective)
     if reason:
         raise ParameterError(f"no checkpoint with these parameters: {reason}")
     identity = {
-        "versions": _versions(plan.engine),
-        "objective": _described(plan.engine, ready),
-        "rounds": given.rounds,
-        "parameters": {name: value for name, value in given.engine.items() if name not in _INDIFFERENT},
-        "metrics": given.measures,
-        "conventions": dataclasses.asdict(plan.rules),
-        "init_model": None if ready.booster is None else content_sha256(ready.booster.to_bytes()),
+        "versions": _versions(engine),
+        "objective": _describe_objective(training),
+        "rounds": training.rounds,
+        "parameters": {name: value for name, value in params.items() if name not in _INDIFFERENT},
+        "metrics": training.all_metrics,
+        "conventions": dataclasses.asdict(training.conventions),
+        "init_model": None if booster is None else content_sha256(booster.to_bytes()),
         "train": _fingerprints(train_set),
-        "valid": {name: "the training set" if d is train_set else _fingerprints(d) for name, d in plan.valid},
+        "valid": {
+            name: "the training set" if data is train_set else _fingerprints(data) for name, data in training.valid
+        },
     }
-    if ready.within is not None:
-        identity["within_query"] = ready.within.record
-        if train_set.candidates is not None:
-            identity["candidates"] = train_set.candidates.data.fingerprint
+    if training.within is not None:
+        identity["within_query"] = training.within.record
+        if complete_set.candidates is not None:
+            identity["candidates"] = complete_set.candidates.data.fingerprint
     plain: dict[str, Any] = jsonable(identity)
     return plain | {"stopping": settings_of(callbacks)}
 
 
 def _fingerprints(data: RankingDataset) -> dict[str, Any]:
-    known: dict[str, Any] = {"categories": to_record(data.categories)} if data.categories else {}
-    if data.document_weights is not None:
-        known["document_weights"] = _digest(data.document_weights)
-    return {
+    fingerprints: dict[str, Any] = {
         "data": data.fingerprint,
         "features": content_sha256("\n".join(data.feature_names).encode())[:32],
         "weights": _digest(data.queries.weights),
         "k": _digest(data.queries.k),
-        **known,
     }
+    if data.categories:
+        fingerprints["categories"] = to_record(data.categories)
+    if data.document_weights is not None:
+        fingerprints["document_weights"] = _digest(data.document_weights)
+    return fingerprints
 
 
 def _digest(values: npt.ArrayLike | None) -> str | None:
@@ -448,8 +373,8 @@ def _versions(engine: Backend) -> dict[str, str]:
 
 def package_versions(*packages: str) -> dict[str, str]:
     """Return the versions of boostrank and of the installed packages."""
-    found = {"boostrank": __version__}  # package metadata of a checkout may be outdated
+    versions = {"boostrank": __version__}  # package metadata of a checkout may be outdated
     for package in packages:
         with contextlib.suppress(PackageNotFoundError):
-            found[package.removesuffix("-cpu")] = version(package)
-    return found
+            versions[package.removesuffix("-cpu")] = version(package)
+    return versions

@@ -19,6 +19,8 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.engines import get_backend
+from boostrank.engines.base import Backend
+from boostrank.kernels.driver import AllReduce, alone
 from boostrank.model.ranking_model import RankingModel, tree_counts
 
 
@@ -71,10 +73,19 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
     return RankingModel(booster, info=info | {"averaged": origins})
 
 
-def deviation(scores: Float64Array, queries: QueryIndex) -> float:
-    """Return the root mean square of scores minus the mean score in their query, but at least 1e-12."""
-    apart = scores - np.repeat(np.add.reduceat(scores, queries.ptr[:-1]) / queries.sizes, queries.sizes)
-    return max(1e-12, float(np.sqrt(np.mean(apart * apart))))
+def deviation(scores: Float64Array, queries: QueryIndex, all_reduce: AllReduce = alone) -> float:
+    """Return the root mean square of scores minus the mean score in their query, at least 1e-12.
+
+    Args:
+        scores: float64[n], the scores of this worker's rows, or of all rows.
+        all_reduce: function that sums arrays over all workers.
+    """
+    apart = np.zeros(0)
+    if scores.size:
+        means = np.add.reduceat(scores, queries.ptr[:-1]) / queries.sizes
+        apart = scores - np.repeat(means, queries.sizes)
+    squares, rows = all_reduce(np.array([np.sum(apart * apart), float(apart.size)]))
+    return max(1e-12, float(np.sqrt(squares / rows)))
 
 
 def capped(models: Sequence[RankingModel], trees: int) -> list[RankingModel]:
@@ -110,13 +121,19 @@ def limited(model: RankingModel, trees: int) -> RankingModel:
     start, each = tree_counts(model)
     if trees < start + each:
         raise _too_few(trees, start, each)
-    model = cut_model(model, (trees - start) // each)
+    return with_price(cut_model(model, (trees - start) // each), trees)
+
+
+def with_price(model: RankingModel, trees: int) -> RankingModel:
+    """Record the number of a model's trees and the limit on it, and return the model."""
     model.info |= {"price": {"trees": count_trees(model), "max_trees": trees}}
     return model
 
 
-def check_start(start: int, trees: int) -> None:
-    """Raise an error if a linear start with `start` trees leaves no tree for a round."""
+def check_limit(trees: int, engine: Backend, start: int = 0) -> None:
+    """Raise an error if the engine grows no trees, or a start of `start` trees leaves none for a round."""
+    if not engine.grows_trees:
+        raise ParameterError(f"max_trees does not apply: models with backend={engine.name!r} have no trees")
     if trees <= start:
         raise _too_few(trees, start, 1)
 

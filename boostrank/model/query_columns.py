@@ -59,10 +59,13 @@ class WithinQuery:
         object.__setattr__(self, "of", None if of is None else _words(of))
 
     @classmethod
-    def given(cls, value: WithinQuery | str | Sequence[str] | None, of: Any = None) -> WithinQuery | None:
-        """Convert the options `within_query` and `of`."""
-        within = value if value is None or isinstance(value, WithinQuery) else cls(value)
-        return within if within is None or of is None else replace(within, of=of)
+    def of_options(cls, options: Any) -> WithinQuery | None:
+        """Return the columns that `TrainOptions` request, or None."""
+        columns = options.within_query
+        if columns is None:
+            return None
+        requested = columns if isinstance(columns, WithinQuery) else cls(columns)
+        return requested if options.of is None else replace(requested, of=options.of)
 
     def columns(self, names: Sequence[str], base: int | None, unused: Collection[int] = ()) -> WithinColumns | None:
         """Resolve the features and kinds (None without kinds), or raise ParameterError if features cannot be used.

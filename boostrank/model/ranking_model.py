@@ -22,7 +22,7 @@ from boostrank.data.arrays import as_features, default_feature_names, queries_of
 from boostrank.data.categories import Categories, read_record, say_no_codes
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import booster_of, format_of, get_backend
-from boostrank.engines.base import CONTRIBUTIONS, LEAVES, SCORES, Backend, Booster, Wanted
+from boostrank.engines.base import CONTRIBUTIONS, LEAVES, SCORES, Backend, Booster, PredictRequest
 from boostrank.engines.trees import LARGEST_SCORE, Trees, in_range
 from boostrank.model.files import check_ending, read_model_files, sidecar_path, write_model_files
 from boostrank.model.query_columns import WithinColumns
@@ -320,9 +320,9 @@ class RankingModel:
             return np.zeros((0, *columns))
         if threads is None and features.shape[0] <= _FEW_ROWS:
             threads = 1
-        wanted = Wanted(what, rounds, resolve_threads(threads), self.absent_is_missing)
+        request = PredictRequest(what, rounds, resolve_threads(threads), self.absent_is_missing)
         try:
-            output: Float64Array = self._booster.predict(features, wanted)
+            output: Float64Array = self._booster.predict(features, request)
         except Exception as error:  # each engine raises its own kind
             if what != CONTRIBUTIONS:
                 raise
@@ -394,11 +394,11 @@ class RankingModel:
         table = as_frame(data)
         if table is None:
             return self._rows(np.asarray(as_features(data)))
-        found, wanted = names_of(table), self.feature_names
-        if not set(found) & set(wanted) and wanted == default_feature_names(len(wanted)):
-            words = f"the table has column names, but the model does not ({wanted[0]}, ...)"
+        columns, names = names_of(table), self.feature_names
+        if not set(columns) & set(names) and names == default_feature_names(len(names)):
+            words = f"the table has column names, but the model does not ({names[0]}, ...)"
             raise DataError(f"{words}: pass an array with the columns in the order of training")
-        return read_table(table, wanted, known=self.categories, whose="the model")[0]
+        return read_table(table, names, known=self.categories, whose="the model")[0]
 
     def rank(
         self, data: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any

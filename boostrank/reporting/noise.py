@@ -24,8 +24,8 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.fit.resolve import resolve
 from boostrank.fit.run import run
-from boostrank.fit.train import resolve
 from boostrank.metrics import BoundMetrics, Conventions, MetricResult
 from boostrank.options import TrainOptions
 
@@ -151,8 +151,8 @@ def measure_noise(
     if not plan.settings.metrics:
         raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")
     valid, train_set, threads = plan.valid[0][1], plan.train_set, plan.settings.threads
-    metrics = BoundMetrics(plan.settings.metrics, valid.labels, valid.queries, plan.rules, threads)
-    plan = plan if plan.settings.stopping_rounds else replace(plan, valid=())
+    watched = plan.valid if plan.settings.patience else ()
+    metrics = BoundMetrics(plan.settings.metrics, valid.labels, valid.queries, plan.conventions, threads)
     values: dict[str, dict[str, Float64Array]] = {}
     first: dict[str, MetricResult] = {}
     done, expected = 0, runs * len(SOURCES)
@@ -160,7 +160,7 @@ def measure_noise(
     for source in SOURCES:
         rows: list[dict[str, float]] = []
         for number, (data, seed) in enumerate(_variants(source, train_set, plan.seed, runs), start=1):
-            model = run(replace(plan.seeded(seed), train_set=data))
+            model = run(replace(plan.make_training(seed=seed), train_set=data, valid=watched))
             scores = valid.in_row_order(model.predict(valid, threads=threads))
             first = first or metrics.results(scores)
             rows.append(metrics.values(scores))

@@ -12,9 +12,10 @@ import numpy as np
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.fit.params import SEED_NAMES, STOPPING_NAMES, pop_param
+from boostrank.fit.execute import execute
 from boostrank.fit.plan import Plan
-from boostrank.fit.train import fit, resolve
+from boostrank.fit.resolve import resolve
+from boostrank.fit.settings import SEED_NAMES, STOPPING_NAMES, pop_param
 from boostrank.model.ranking_model import RankingModel
 from boostrank.options import TrainOptions
 from boostrank.reporting.comparison import Difference, compare
@@ -113,16 +114,16 @@ def compare_objectives(
 
     first = next(iter(objectives))
     plan = plan_of(first, rates[0], 0)
-    metric, name, options = plan.watched, str(plan.metric), replace(options, conventions=plan.rules)
+    metric, options = plan.settings.main_metric, replace(options, conventions=plan.conventions)
     if metric is None:
         raise ParameterError("params has no metric; add a metric, such as metric='ndcg'")
-    sign = 1.0 if metric.higher_is_better else -1.0
+    name, sign = str(metric), 1.0 if metric.higher_is_better else -1.0
 
     def value_of(model: RankingModel) -> float:
         return model.evals_result["valid"][name][model.best_iteration - 1]
 
     def trained(objective: str, rate: float, repeat: int) -> RankingModel:
-        model = fit(plan_of(objective, rate, repeat))
+        model = execute(plan_of(objective, rate, repeat))
         progress(next(count), total, objective, {name: value_of(model)})
         return model
 
@@ -136,7 +137,7 @@ def compare_objectives(
         models = [at_rate[best]]
         models += [trained(objective, best, repeat) for repeat in range(1, repeats)]
         of_first = of_first or models
-        result = compare(models, of_first, test_set, metric, conventions=plan.rules, worst=0)
+        result = compare(models, of_first, test_set, metric, conventions=plan.conventions, worst=0)
         stopped = [model.best_iteration for model in models]
         tuned[objective] = TunedObjective(best, values, stopped, result.models[name]["old"])
         differences[objective] = result.metrics[name]

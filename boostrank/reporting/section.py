@@ -25,7 +25,7 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows
-from boostrank.fit.params import headline
+from boostrank.fit.settings import headline
 from boostrank.kernels.forest import Walker
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.records import NoiseRecord, load_record

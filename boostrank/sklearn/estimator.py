@@ -18,9 +18,9 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError, did_yo
 from boostrank.core.types import Float64Array, Int64Array, with_nan
 from boostrank.data.dataset import RankingDataset
 from boostrank.fit.callbacks import LogRounds
+from boostrank.fit.from_data import train
 from boostrank.fit.gradient import of_labels
-from boostrank.fit.params import METRIC_NAMES, as_list, headline, metric_names
-from boostrank.fit.train import train
+from boostrank.fit.settings import METRIC_NAMES, as_list, headline, metric_names
 from boostrank.metrics import BoundMetrics, Conventions, Metric
 from boostrank.metrics.measure import measures_a_query
 from boostrank.model.ranking_model import RankingModel
@@ -35,11 +35,11 @@ _NAMES = {
 }
 """Mapping from options to their names in scikit-learn."""
 _OF_FIT = ("settings", "params", "metrics", "gain", "init_model", "checkpoint", "callbacks", "feval")
-_DECLARED = {name: one for name, one in declared(TrainOptions).items() if name not in _OF_FIT}
+_DECLARED = {name: option for name, option in declared(TrainOptions).items() if name not in _OF_FIT}
 _OF_TRAIN = tuple(name for name in _DECLARED if name in KEYWORDS)
 """Parameters that are keyword arguments of `boostrank.train`. The others go into its `params`."""
 _PARAMETERS: dict[str, Any] = {
-    **{_NAMES.get(name, name): one.default for name, one in _DECLARED.items()},
+    **{_NAMES.get(name, name): option.default for name, option in _DECLARED.items()},
     **dict.fromkeys(("max_depth", "min_child_samples", "min_child_weight", "subsample", "colsample_bytree")),
     **dict.fromkeys(("reg_alpha", "reg_lambda")),
     "sort": False,
@@ -124,8 +124,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         Args:
             deep: ignored, because no parameter is an estimator.
         """
-        own: dict[str, Any] = super().get_params(deep=False)
-        return own | {name: value for name, value in vars(self).items() if _is_parameter(name)}
+        declared_params: dict[str, Any] = super().get_params(deep=False)
+        return declared_params | {name: value for name, value in vars(self).items() if _is_parameter(name)}
 
     def set_params(self, **params: Any) -> BoostRanker:
         """Set parameters. `fit` rejects unknown names."""
@@ -181,9 +181,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         names, how = more.pop("feature_name", "auto"), {"categorical_feature": more.pop("categorical_feature", "auto")}
         how["feature_names"] = None if isinstance(names, str) else list(names)
         data = self._dataset("fit", X, y, qid=qid, group=group, sample_weight=sample_weight, **how)
-        given = {name: more.pop(f"eval_{name}", None) for name in ("qid", "group", "sample_weight")}
         of_fit = {"qid": qid, "group": group, "sample_weight": sample_weight}
-        sets = self._evaluation_sets(more.pop("eval_set", None), given, (X, y, data), of_fit, how)
+        of_sets = {name: more.pop(f"eval_{name}", None) for name in of_fit}
+        sets = self._evaluation_sets(more.pop("eval_set", None), of_sets, (X, y, data), of_fit, how)
         # Arguments replace parameters, and functions are marked by their arguments.
         params = self._train_params()
         for name in ("eval_at", "early_stopping_rounds"):
@@ -395,8 +395,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         rows, qid, group = self._rows(what, X, qid, group)
         if hasattr(rows, "columns"):
-            own = [str(name) for name in getattr(rows, "column_names", rows.columns)]
-            if what == "fit" and feature_names is not None and feature_names != own:
+            columns = [str(name) for name in getattr(rows, "column_names", rows.columns)]
+            if what == "fit" and feature_names is not None and feature_names != columns:
                 raise ParameterError("feature_name differs from the column names of X; rename the columns instead")
             feature_names = None
         more |= {"weight": sample_weight, "feature_names": feature_names, "sort": self.sort, "copy": False}
@@ -421,39 +421,40 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     def _evaluation_sets(
         self,
         sets: Any,
-        given: dict[str, Any],
+        of_sets: dict[str, Any],
         trained_on: tuple[Any, Any, RankingDataset],
         of_fit: dict[str, Any],
         how: dict[str, Any],
     ) -> list[RankingDataset] | None:
         X, y, data = trained_on
         if sets is None:
-            if any(one is not None for one in given.values()):
+            if any(values is not None for values in of_sets.values()):
                 raise ParameterError("eval_qid, eval_group and eval_sample_weight need eval_set")
             return None
         if isinstance(sets, tuple) and len(sets) == 2 and not isinstance(sets[0], tuple):
-            sets, given = [sets], {name: _of_one_set(one) for name, one in given.items()}
-        of_pairs = isinstance(sets, list | tuple) and all(isinstance(one, list | tuple) for one in sets)
-        if not of_pairs or any(len(one) != 2 for one in sets):
+            sets, of_sets = [sets], {name: _list_of_one(values) for name, values in of_sets.items()}
+        of_pairs = isinstance(sets, list | tuple) and all(isinstance(pair, list | tuple) for pair in sets)
+        if not of_pairs or any(len(pair) != 2 for pair in sets):
             raise ParameterError("eval_set must be a list of pairs (X, y), or one pair")
-        for name, one in given.items():
-            if one is not None and len(one) != len(sets):
-                raise ParameterError(f"eval_{name} has {len(one)} entries for {len(sets)} validation sets")
+        for name, values in of_sets.items():
+            if values is not None and len(values) != len(sets):
+                raise ParameterError(f"eval_{name} has {len(values)} entries for {len(sets)} validation sets")
         how = {**how, "feature_names": data.feature_names}
         # The training set is reused where its rows are repeated with the same queries and weights.
-        made: list[RankingDataset] = []
+        datasets: list[RankingDataset] = []
         for i, (features, labels) in enumerate(sets):
-            of_set = {name: None if one is None else one[i] for name, one in given.items()}
+            of_set = {name: None if values is None else values[i] for name, values in of_sets.items()}
             repeats = features is X and labels is y
             if repeats and all(values is None for values in of_set.values()):
-                made.append(data)
+                datasets.append(data)
                 continue
             if repeats and of_set["qid"] is of_set["group"]:  # only weights
                 of_set |= {"qid": of_fit["qid"], "group": of_fit["group"]}
             candidate = self._dataset("eval_set", features, labels, **of_set, **how)
             weighted = of_set["sample_weight"] is not None
-            made.append(data if repeats and _alike(candidate, data, weighted=weighted) else candidate)
-        return made
+            is_same = repeats and _alike(candidate, data, weighted=weighted)
+            datasets.append(data if is_same else candidate)
+        return datasets
 
 
 def _is_parameter(name: str) -> bool:
@@ -467,20 +468,21 @@ def _alike(first: RankingDataset, second: RankingDataset, *, weighted: bool) -> 
     return all(np.array_equal(getattr(first.queries, name), getattr(second.queries, name)) for name in names)
 
 
-def _of_one_set(given: Any) -> Any:
+def _list_of_one(values: Any) -> Any:
     """Wrap a single value in a list, or return a list of values unchanged."""
-    return given if given is None or (isinstance(given, list | tuple) and np.ndim(given[0])) else [given]
+    is_list = isinstance(values, list | tuple) and np.ndim(values[0])
+    return values if values is None or is_list else [values]
 
 
 # Arguments of LGBMRanker and XGBRanker.
 
 
-def _fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+def _fit_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `fit` under boostrank's names."""
-    rest = dict(given)
-    if period := rest.pop("verbose", None):
-        rest["callbacks"] = [*as_list(rest.get("callbacks")), LogRounds(int(period))]
-    X, y = rest.pop("eval_X", None), rest.pop("eval_y", None)
+    left = dict(options)
+    if period := left.pop("verbose", None):
+        left["callbacks"] = [*as_list(left.get("callbacks")), LogRounds(int(period))]
+    X, y = left.pop("eval_X", None), left.pop("eval_y", None)
     if (X is None) != (y is None):
         raise ParameterError("eval_X and eval_y must be given together")
     if X is not None:
@@ -489,40 +491,42 @@ def _fit_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
         if several and (not isinstance(y, list | tuple) or len(X) != len(y)):
             raise ParameterError(f"eval_X has {len(X)} sets: eval_y must list the labels of each")
         sets = list(zip(X, y, strict=True)) if several else (X, y)
-        rest = _with(rest, "eval_set", sets, "eval_X")
-    return _ours(rest, _FIT, "fit")
+        left = _with(left, "eval_set", sets, "eval_X")
+    return _rename(left, _FIT, "fit")
 
 
-def _predict_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+def _predict_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of `predict` under the names of `RankingModel.predict`."""
-    rest = {name: value for name, value in given.items() if name not in _NEEDLESS}
-    first, last = rest.pop("iteration_range", None) or (0, 0)
+    left = {name: value for name, value in options.items() if name not in _NEEDLESS}
+    first, last = left.pop("iteration_range", None) or (0, 0)
     for name, value in {"num_iteration": last and last - first, "start_iteration": first}.items():
-        rest = _with(rest, name, value, "iteration_range") if value else rest
-    return _ours(rest, _PREDICT, "predict")
+        if value:
+            left = _with(left, name, value, "iteration_range")
+    return _rename(left, _PREDICT, "predict")
 
 
-def _ours(given: Mapping[str, Any], known: tuple[str, ...], method: str) -> dict[str, Any]:
-    arguments: dict[str, Any] = {}
-    for name, value in given.items():
-        if value is None and name in _INITIAL_SCORES:
+def _rename(options: Mapping[str, Any], names: tuple[str, ...], method: str) -> dict[str, Any]:
+    """Return a method's arguments under boostrank's names, and refuse unknown ones."""
+    renamed: dict[str, Any] = {}
+    for alias, value in options.items():
+        if value is None and alias in _INITIAL_SCORES:
             continue
-        if name in _INITIAL_SCORES:
+        if alias in _INITIAL_SCORES:
             raise ParameterError(
-                f"{method}({name}=...): the model cannot add initial scores in predict; pass a model to continue as "
+                f"{method}({alias}=...): the model cannot add initial scores in predict; pass a model to continue as "
                 "init_model instead"
             )
-        renamed = _RENAMED.get(name, name)
-        if renamed not in known:
-            hint = did_you_mean(name, (*known, *_RENAMED, "eval_X", "eval_y"), list_all=False)
-            raise ParameterError(f"{method} has no argument {name!r}.{hint}")
+        name = _RENAMED.get(alias, alias)
+        if name not in names:
+            hint = did_you_mean(alias, (*names, *_RENAMED, "eval_X", "eval_y"), list_all=False)
+            raise ParameterError(f"{method} has no argument {alias!r}.{hint}")
         if value is not None:
-            arguments = _with(arguments, renamed, value, name)
-    return arguments
+            renamed = _with(renamed, name, value, alias)
+    return renamed
 
 
-def _with(given: Mapping[str, Any], name: str, value: Any, alias: str) -> dict[str, Any]:
-    """Add an argument that is not given yet."""
-    if given.get(name) is not None:
+def _with(options: Mapping[str, Any], name: str, value: Any, alias: str) -> dict[str, Any]:
+    """Add an argument that is not present yet."""
+    if options.get(name) is not None:
         raise ParameterError(f"{name} is given twice, also as {alias}")
-    return {**given, name: value}
+    return {**options, name: value}

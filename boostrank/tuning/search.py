@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,13 +22,14 @@ from boostrank.core.params import Param
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.core.types import Float64Array, takes
 from boostrank.data.dataset import RankingDataset
-from boostrank.fit.folds import Deal, Variant, each
-from boostrank.fit.params import OBJECTIVE_NAMES, SEED_NAMES, STOPPING_NAMES, default_objective, pop_param
-from boostrank.fit.plan import Plan
-from boostrank.fit.train import resolve
+from boostrank.fit.folds import Folds
+from boostrank.fit.resolve import resolve
+from boostrank.fit.run import run
+from boostrank.fit.settings import OBJECTIVE_NAMES, SEED_NAMES, STOPPING_NAMES, default_objective, pop_param
 from boostrank.kernels.objective import ObjectiveSpec
 from boostrank.kernels.options import OPTIONS
 from boostrank.metrics import BoundMetrics
+from boostrank.model.query_columns import WithinQuery
 from boostrank.objective.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
 from boostrank.options import KEYWORDS, SingleOptions, TrainOptions, declared, takes_options
@@ -251,38 +252,40 @@ class _Search:
         self.plan, self.seed = plan, plan.seed
         self.fixed = {name: value for name, value in plan.params.items() if name not in (*params, *SEED_NAMES)}
         self._space = space
-        if plan.metric is None or plan.watched is None:
+        metric = plan.settings.main_metric
+        if metric is None:
             raise ParameterError("a search needs a metric: metric='ndcg'")
-        if not plan.watched.higher_is_better:
-            raise ParameterError(f"metric {plan.metric}: higher must be better in a search; return the negative value")
-        self.metric = plan.metric
-        self._deal = None if valid else Deal(plan, folds, shares=False)
+        if not metric.higher_is_better:
+            raise ParameterError(f"metric {metric}: higher must be better in a search; return the negative value")
+        self.metric = str(metric)
+        self._folds = None if valid else Folds(plan.trainings[0], folds, plan.seed, shares=False)
         self.folds = 0 if valid else folds
-        held_out = [*plan.others] if self._deal is None else [self._deal.held_out(k) for k in range(folds)]
-        self._measured = [
-            BoundMetrics([plan.watched], fold.labels, fold.queries, plan.rules, plan.settings.threads)
-            for fold in held_out
-        ]
-        self._weights = np.concatenate([fold.queries.each_weight for fold in held_out])
+        self._metrics, weights = [], []
+        for fold in range(self.folds or 1):
+            held_out, conventions = self._held_out(fold), plan.conventions
+            bound = BoundMetrics([metric], held_out.labels, held_out.queries, conventions, plan.settings.threads)
+            self._metrics.append(bound)
+            weights.append(held_out.queries.each_weight)
+        self._weights = np.concatenate(weights)
         self._start, self._started_at, self._sd, self.start_rounds = np.zeros(0), math.nan, 0.0, 0
         self._failed = 0
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that must be unchanged when a search is resumed."""
-        within = self.plan.within
+        within = WithinQuery.of_options(self.plan.options)
         return {
             "fixed": {name: str(value) for name, value in sorted(self.fixed.items())}
             | {"objective": str(getattr(self.objective, "name", self.objective))},
             "space": {name: str(value) for name, value in sorted(self._space.items())},
             "trees": self.plan.engine.grows_trees,
-            "rounds": self.plan.rounds,
+            "rounds": self.plan.preset.rounds,
             "patience": self.patience,
             "folds": self.folds,
             "backend": self.plan.engine.name,
             "metric": self.metric,
-            "conventions": str(self.plan.rules),
+            "conventions": str(self.plan.conventions),
             "seed": self.seed,
-            "data": [data.fingerprint for data in (self.plan.train_set, *self.plan.others)],
+            "data": [data.fingerprint for data in (self.plan.train_set, *self.plan.held_out_sets)],
         } | ({} if within is None else {"within_query": [*within.kinds, str(within.of)]})
 
     def measure_start(self, study: Any) -> None:
@@ -359,22 +362,26 @@ class _Search:
         changes the seed and the order of the training rows, which should not matter.
         """
         params = {"objective": self.objective, "early_stopping_round": self.patience} | self.fixed | dict(found)
-        plan = replace(self.plan, params=params).seeded(seed + lucky)
+        training = self.plan.make_training(params, seed + lucky)
         values: list[Float64Array] = []
         rounds = []
-
-        def variants(of_fold: Plan, fold: int) -> Iterator[Variant]:
-            data = of_fold.train_set
-            data = data.shuffled(np.random.default_rng([seed, lucky])) if lucky else data
-            yield Variant("trial", replace(of_fold, train_set=data, measured=True))
-
-        for fold_models, metrics in zip(each(plan, self._deal, variants, watched=True), self._measured, strict=True):
-            values.append(metrics.per_query(fold_models.scores)[self.metric])
-            rounds.append(fold_models.model.best_iteration)
+        for fold, metrics in enumerate(self._metrics):
+            part = training if self._folds is None else self._folds.training(training, fold, measures=True)
+            if lucky:
+                data = part.train_set.shuffled(np.random.default_rng([seed, lucky]))
+                part = replace(part, train_set=data)
+            model = run(part)
+            scores = model.predict(self._held_out(fold), threads=training.threads)
+            values.append(metrics.per_query(scores)[self.metric])
+            rounds.append(model.best_iteration)
             so_far = np.concatenate(values)
             if against is not None and so_far.size < self._weights.size and self._behind(so_far, against):
                 return so_far, 0
         return np.concatenate(values), int(np.median(rounds))
+
+    def _held_out(self, fold: int) -> RankingDataset:
+        """Return the queries on which a fold's model is evaluated."""
+        return self.plan.held_out_sets[0] if self._folds is None else self._folds.held_out(fold)
 
     def _behind(self, so_far: Float64Array, against: Float64Array) -> bool:
         """Return True if the deficit is larger than the variation between queries and chance can explain."""
@@ -428,7 +435,7 @@ class _Search:
             trials=tuple(every),
             folds=self.folds,
             queries=int((~np.isnan(self._start)).sum()),
-            rounds=self.plan.rounds,
+            rounds=self.plan.preset.rounds,
             patience=self.patience,
         )
 

@@ -22,6 +22,11 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
             ("boostrank.files.tools", None),
         ],
     ),
+    "files": (
+        "boostrank.from_files",
+        "What follows `boostrank.train_files`, and can stop it.",
+        [("boostrank.from_files", ("Observer", "StopRequest", "FoldSummary"))],
+    ),
     "report": ("boostrank.reporting", "What a ranker is worth, and what it rests on.", [("boostrank.reporting", None)]),
     "sklearn": ("boostrank.sklearn", "The ranker and the splitters for scikit-learn.", [("boostrank.sklearn", None)]),
     "tuning": ("boostrank.tuning", "The search for parameters.", [("boostrank.tuning", None)]),

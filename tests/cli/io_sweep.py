@@ -312,7 +312,7 @@ if __name__ == "__main__":
     with contextlib.suppress(ImportError):
         import boostrank.engines.lightgbm.adapter
         import boostrank.engines.xgboost.adapter
-        import boostrank.fit.train
+        import boostrank.fit.from_data
         import boostrank.reporting.page
     with tempfile.TemporaryDirectory() as name:
         limit, *chosen = sys.argv[1:] or ["inf"]

@@ -162,7 +162,7 @@ if __name__ == "__main__":
     with contextlib.suppress(ImportError):
         import boostrank.engines.lightgbm.adapter
         import boostrank.engines.xgboost.adapter
-        import boostrank.fit.train
+        import boostrank.fit.from_data
     with tempfile.TemporaryDirectory() as name:
         kills, seed = int(sys.argv[1]), int((sys.argv[2:] or ["1"])[0])
         ended, resumed = sweep(kills, seed, Path(name))

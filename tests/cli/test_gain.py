@@ -88,6 +88,3 @@ def test_faults_have_their_line_before_anything_is_trained(folder: Path):
         result = invoke("train", folder / "train.csv", *DROP, "--gain", gain, "-m", folder / "no.txt", *FEW)
         assert result.exit_code == 2
         assert words in result.stderr
-    result = invoke("train", folder / "train.csv", "--gain", GAIN, "--cluster", "local:1", "-m", folder / "no.json")
-    assert result.exit_code == 2
-    assert "--gain" in result.stderr

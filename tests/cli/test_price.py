@@ -56,7 +56,6 @@ def test_one_training_and_folds_keep_to_them(data: Path, tmp_path: Path, more: t
         (("--folds", "2", "--objective", "auto", "--max-trees", "9"), "max_trees=9 "),
         (("--quality", "good", "--objective", "auto", "--max-trees", "9"), "max_trees=9 "),
         (("--backend", "linear", "--max-trees", "5"), "max_trees "),
-        (("--cluster", "local:2", "--max-trees", "5"), "--cluster and --max-trees cannot be used together"),
     ],
 )
 def test_limits_that_cannot_be_kept_are_refused(

@@ -102,8 +102,6 @@ def test_every_command_takes_the_model(data: Path, good: tuple[Path, Any], model
         (["--init-model", "MODEL"], "--quality quick"),
         (["--folds", "3", "--route", "bins"], "--folds"),
         (["--folds", "3", "--init-model", "MODEL"], "--folds"),
-        (["--folds", "3", "--cluster", "local:2"], "--folds"),
-        (["--quality", "good", "--cluster", "local:2"], "--quality plain"),
         (["--quality", "quick", "--backend", "linear"], "--quality plain"),
         (["--param", "boosting=dart"], "--quality quick"),
         (["--quality", "better"], "'better' is not one of"),

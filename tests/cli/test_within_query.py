@@ -94,12 +94,12 @@ def test_a_search_trains_with_the_columns_and_writes_them_down(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("optuna", reason="tuning is an extra")
-    from boostrank.fit import folds as module
+    from boostrank.tuning import search as module
 
     trained = []
 
-    def recorded(plan: Any) -> boostrank.RankingModel:
-        trained.append(run(plan))
+    def recorded(training: Any) -> boostrank.RankingModel:
+        trained.append(run(training))
         return trained[-1]
 
     run = module.run

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import boostrank
+from boostrank.checking.user_file import template_text
 from boostrank.core.errors import (
     BoostrankError,
     DataError,
@@ -28,6 +29,7 @@ from boostrank.engines import parse_model
 from boostrank.engines.base import StopTraining
 from boostrank.files.assemble import read_files as read_libsvm
 from boostrank.fit.checkpoint import Checkpoint
+from boostrank.fit.folds import FoldSummary
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import ridge as start_rows
 from tests.cli.conftest import invoke
@@ -347,7 +349,7 @@ def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
     assert result.stdout == f"model written to {model}\n"
-    assert "quality plain: a cluster" in result.stderr
+    assert "quality plain: workers" in result.stderr
     assert "2 workers with 2 threads on 1 machine: 3 shards," in result.stderr
     assert boostrank.RankingModel.load(model).backend == "xgboost"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.json", "m.json.meta.json"]
@@ -393,3 +395,38 @@ def test_fault_92_a_killed_worker_ends_the_job_and_its_checkpoint_goes_on_elsewh
     assert caught.value.model.best_iteration == so_far.best_iteration
     further = train(cluster, PARAMS, [data / "train.txt"], 2, init_model=so_far)  # on one worker
     assert further.best_iteration == so_far.best_iteration + 2
+
+
+def test_folds_are_of_the_queries_of_all_workers(cluster: Any, data: Path) -> None:
+    folds: list[FoldSummary] = []
+    how: dict[str, Any] = {"backend": "lightgbm", "fold_ended": folds.append, "quality": "good", "start": "linear"}
+    shards, valid = [data / f"s{i}.txt" for i in range(3)], [[data / f"v{i}.txt" for i in range(2)]]
+    model = train(cluster, PARAMS, shards, 4, valid, folds=3, **how)
+    record = model.info["folds"]
+    assert [fold.rounds for fold in folds] == record["rounds"]
+    assert model.info["data"]["queries"] == 200
+    whole, held_out = sets(data)
+    how = {"backend": "lightgbm", "quality": "good", "start": "linear"}
+    alone = boostrank.train(PARAMS, whole, 4, [held_out], folds=3, **how)
+    expected = alone.info["folds"]
+    pairs = [
+        (record["held_out"]["ndcg@10"], expected["held_out"]["ndcg@10"]),
+        (record["valid"][0], expected["valid"][0]),
+    ]
+    for mean, mean_alone in pairs:
+        assert mean["queries"] == mean_alone["queries"]
+        assert mean["value"] == pytest.approx(mean_alone["value"], abs=0.05)
+    assert np.corrcoef(model.predict(whole), alone.predict(whole))[0, 1] > 0.9
+
+
+def test_workers_run_an_objectives_file_and_compute_gains(cluster: Any, data: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(template_text())
+    params = PARAMS | {"objective": str(own), "gain": "2 * label"}
+    model = train(cluster, params, [data / "train.txt"], 3, backend="lightgbm", start="none")
+    params |= {"objective": boostrank.load_objective(own)}
+    alone = boostrank.train(params, read_libsvm(data / "train.txt"), 3, backend="lightgbm", start="none")
+    rows = read_libsvm(data / "valid.txt")
+    np.testing.assert_allclose(model.predict(rows), alone.predict(rows), rtol=1e-5, atol=1e-6)
+    assert model.info.gain == "2 * label"
+    assert model.info.objective_name == alone.info.objective_name

@@ -298,11 +298,11 @@ def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
         ({"valid": [["a"], ["b"]], "valid_names": ["one", "one"]}, "valid_names must be distinct"),
         ({"valid": ["a"], "valid_names": ["one", "two"]}, "2 valid_names for 1"),
         ({"checkpoint": "c"}, "Checkpoint.*init_model"),
-        ({"folds": 2}, "folds"),
+        ({"folds": 2, "checkpoint": Checkpoint("c")}, "checkpoint"),
         ({"data": []}, "no shards"),
         ({"data": ["a.txt", "./a.txt"]}, r"a\.txt is given twice"),
         ({"params": {"early_stopping_round": 3}}, "early stopping needs a validation set"),
-        ({"params": {"max_trees": 3}}, "max_trees"),
+        ({"params": {"fill": 0}}, "fill"),
     ],
     ids=str,
 )

@@ -94,7 +94,7 @@ def test_how_threads_wait_is_left_to_who_has_said_it(name: str) -> None:
 def test_the_mask_counts_and_importing_changes_no_environment() -> None:
     script = (
         "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); before = dict(os.environ)\n"
-        "import boostrank.fit.train\n"
+        "import boostrank.fit.from_data\n"
         "from boostrank.core.machine import available_threads\n"
         "assert available_threads() == 1 and dict(os.environ) == before\n"
     )

@@ -13,8 +13,8 @@ import boostrank
 from boostrank.core.errors import DataError, FileFormatError, ParameterError, TrainingError
 from boostrank.data.dataset import RankingDataset
 from boostrank.engines import get_backend
-from boostrank.engines.params import refusal
-from boostrank.fit.params import split_params
+from boostrank.engines.engine_params import refusal
+from boostrank.fit.settings import split_params
 
 WRONG: dict[str, dict[str, list[Any]]] = {
     "lightgbm": {

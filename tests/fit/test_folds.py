@@ -12,11 +12,12 @@ from scipy import sparse
 from boostrank import RankingDataset, RankingModel, train
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.data.rows import Whole
-from boostrank.fit.folds import fold_numbers
-from boostrank.fit.plan import Member
+from boostrank.fit.execute import execute
+from boostrank.fit.folds import number_queries
+from boostrank.fit.plan import Training
+from boostrank.fit.resolve import resolve
 from boostrank.fit.start import cross_fit
 from boostrank.fit.start import ridge as start_rows
-from boostrank.fit.train import fit, resolve
 from boostrank.metrics import BoundMetrics
 from boostrank.options import TrainOptions
 from tests.tuning.test_tuning import made
@@ -47,17 +48,17 @@ def folded(
     """The average, and what it is made of."""
     seen: list[RankingModel] = []
 
-    def keep(_: int, __: Member, model: RankingModel) -> bool:
+    def keep(_: int, __: Training, model: RankingModel) -> bool:
         seen.append(model)
         return True
 
     options = TrainOptions(params=params, rounds=rounds, folds=folds, start=start, **options)
-    return fit(resolve(options, data), keep), seen
+    return execute(resolve(options, data), keep), seen
 
 
 def parts_of(data: RankingDataset, folds: int, seed: int) -> list[tuple[RankingDataset, RankingDataset]]:
     """(to train on, held out) of each fold."""
-    fold = fold_numbers(data, folds, seed) % folds
+    fold = number_queries(data, folds, seed) % folds
     return [(data.take(np.flatnonzero(fold != f)), data.take(np.flatnonzero(fold == f))) for f in range(folds)]
 
 
@@ -177,7 +178,7 @@ def assert_same(one: cross_fit.CrossFitted, other: cross_fit.CrossFitted, least:
 
 def test_it_can_be_ended_after_a_fold(data: RankingDataset) -> None:
     plan = resolve(TrainOptions(params=PARAMS, rounds=5, folds=4), data)
-    one = fit(plan, lambda k, *_: k < 1)
+    one = execute(plan, lambda k, *_: k < 1)
     assert len(one.info["folds"]["rounds"]) == 2
     assert one.best_iteration == sum(one.info["folds"]["rounds"])
 

@@ -14,7 +14,8 @@ from boostrank import Checkpoint, RankingDataset, RankingModel, train
 from boostrank.core.errors import DataWarning, ParameterError, TrainingError
 from boostrank.engines import get_backend
 from boostrank.fit import folds as module
-from boostrank.fit.plan import Member, Recipe
+from boostrank.fit.execute import execute
+from boostrank.fit.plan import Member, Preset, Training
 from boostrank.fit.presets import (
     FEW_MEMBERS,
     FOLDS,
@@ -28,9 +29,9 @@ from boostrank.fit.presets import (
     Sizes,
     patience,
     suited,
-    unfit,
+    why_no_folds,
 )
-from boostrank.fit.train import fit, resolve
+from boostrank.fit.resolve import resolve
 from boostrank.metrics import BoundMetrics
 from boostrank.options import DEFAULT_ROUNDS, TrainOptions
 from tests.tuning.test_tuning import made
@@ -63,10 +64,10 @@ def valid() -> RankingDataset:
 def recipe(
     quality: str, data: RankingDataset, valid: Any = (), *, backend: str = "lightgbm", rounds: int | None = None,
     folds: int | None = None, start: Any = "auto", **params: Any,
-) -> Recipe:  # fmt: skip
+) -> Preset:  # fmt: skip
     given = params_of(backend) | params
     options = TrainOptions(params=given, backend=backend, quality=quality, rounds=rounds, folds=folds, start=start)
-    return resolve(options, data, named(valid)).recipe
+    return resolve(options, data, named(valid)).preset
 
 
 def named(valid: Any) -> list[tuple[str, RankingDataset]]:
@@ -75,17 +76,17 @@ def named(valid: Any) -> list[tuple[str, RankingDataset]]:
 
 def trained(
     data: RankingDataset, valid: Any = (), *, backend: str = "lightgbm", rounds: int, start: str = "auto", **params: Any
-) -> tuple[RankingModel, list[tuple[Member, RankingModel]]]:
+) -> tuple[RankingModel, list[tuple[Training, RankingModel]]]:
     """The average, and what each fold gave."""
-    seen: list[tuple[Member, RankingModel]] = []
+    seen: list[tuple[Training, RankingModel]] = []
 
-    def keep(_: int, member: Member, model: RankingModel) -> bool:
-        seen.append((member, model))
+    def keep(_: int, training: Training, model: RankingModel) -> bool:
+        seen.append((training, model))
         return True
 
     given = params_of(backend) | params
     options = TrainOptions(params=given, backend=backend, quality="good", rounds=rounds, start=start)
-    return fit(resolve(options, data, named(valid)), keep), seen
+    return execute(resolve(options, data, named(valid)), keep), seen
 
 
 def sized(rows: int, queries: int, features: int) -> RankingDataset:
@@ -144,7 +145,7 @@ def test_options_win_over_members(data: RankingDataset) -> None:
 def test_the_average_weighs_members_alike_on_one_scale(data: RankingDataset, valid: Any, backend: str) -> None:
     found = recipe("good", data, [valid], backend=backend, rounds=12, early_stopping_round=3)
     one, seen = trained(data, [valid], backend=backend, rounds=12, early_stopping_round=3)
-    assert [member for member, _ in seen] == list(found.members)
+    assert [training.name for training, _ in seen] == [member.name for member in found.members]
     together = data.joined(valid.like(data))
     fold = np.random.default_rng(7).permutation(len(together.queries)) % FOLDS
     bound = BoundMetrics(["ndcg@5"], together.labels, together.queries)
@@ -232,15 +233,15 @@ def test_a_member_that_cannot_be_trained_gives_way_to_the_first(
 ) -> None:
     train_one = module.run
 
-    def run(plan: Any) -> Any:
-        if plan.params.get("objective") == "reg-shf-sdcg":
+    def run(training: Training) -> RankingModel:
+        if training.objective is not None and training.objective.name == "reg-shf-sdcg":
             raise TrainingError("nothing to learn")
-        return train_one(plan)
+        return train_one(training)
 
     monkeypatch.setattr(module, "run", run)
     with pytest.warns(DataWarning, match=r"fold 2: reg-shf-sdcg.*: nothing to learn; trained as auto"):
         one, seen = trained(data, rounds=3, start="none")
-    assert [member.name.partition(",")[0] for member, _ in seen] == ["auto"] * FOLDS
+    assert [training.name.partition(",")[0] for training, _ in seen] == ["auto"] * FOLDS
     assert one.info["folds"]["members"][1] == FEW_MEMBERS[0].name
     monkeypatch.setattr(module, "run", lambda *_, **__: (_ for _ in ()).throw(TrainingError("nothing at all")))
     with pytest.raises(TrainingError, match="nothing at all"):
@@ -249,12 +250,12 @@ def test_a_member_that_cannot_be_trained_gives_way_to_the_first(
 
 def test_data_that_folds_cannot_take_train_one_model_and_a_line_says_so(data: RankingDataset) -> None:
     few = data.take(np.arange(5))
-    assert unfit(data) == ""
-    assert "8 queries" in unfit(few)
+    assert why_no_folds(data) == ""
+    assert "8 queries" in why_no_folds(few)
     level = replace(data, labels=np.zeros(data.n_documents))
-    assert "not 0" in unfit(level)
+    assert "not 0" in why_no_folds(level)
     found = recipe("good", few)
-    assert (found.folds, found.rounds, found.note) == (0, DEFAULT_ROUNDS, unfit(few))
+    assert (found.folds, found.rounds, found.note) == (0, DEFAULT_ROUNDS, why_no_folds(few))
     with pytest.warns(DataWarning, match="quality='good' trains a single model"):
         assert train(PARAMS, few, 2, quality="good", start="none").info.folds is None
 
@@ -271,7 +272,7 @@ def test_quick_stops_where_it_can_and_has_trees_that_suit(data: RankingDataset, 
     alone, watched = recipe("quick", data), recipe("quick", data, [valid])
     assert (alone.rounds, alone.patience, alone.trees["learning_rate"]) == (DEFAULT_ROUNDS, 0, 0.1)
     assert (watched.rounds, watched.trees["learning_rate"]) == (ROUNDS, 0.05)
-    assert watched.patience == patience(len(valid.queries), Sizes.of(data))
+    assert watched.patience == patience(len(valid.queries), Sizes.of_sets(data))
     for given in ({"rounds": 30}, {"n_estimators": 30}):
         found = recipe("quick", data, [valid], **given)
         assert (found.rounds, found.patience, found.trees["learning_rate"]) == (30, 0, 0.1)

@@ -16,10 +16,11 @@ from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterE
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.engines import get_backend
 from boostrank.files.writer import write_libsvm
-from boostrank.fit.plan import Plan
+from boostrank.fit.from_data import with_params
+from boostrank.fit.plan import Training
 from boostrank.fit.renewal import renew_leaves
+from boostrank.fit.resolve import resolve
 from boostrank.fit.run import run
-from boostrank.fit.train import resolve, with_params
 from boostrank.options import TrainOptions
 from tests.cli.conftest import invoke
 
@@ -38,9 +39,9 @@ def more(few: RankingDataset) -> RankingDataset:
     return few.joined(make_ranking_data(queries=20, seed=2).dataset.like(few))
 
 
-def plan_of(data: RankingDataset, backend: str = "lightgbm", **params: Any) -> Plan:
+def training_of(data: RankingDataset, backend: str = "lightgbm", **params: Any) -> Training:
     options = with_params(TrainOptions(rounds=12, backend=backend, start=params.pop("start", "auto")), PARAMS | params)
-    return resolve(options, data)
+    return resolve(options, data).trainings[0]
 
 
 def leaf_values(model: RankingModel) -> list[np.ndarray]:
@@ -51,9 +52,9 @@ def leaf_values(model: RankingModel) -> list[np.ndarray]:
 @pytest.mark.parametrize("backend", ENGINES)
 @pytest.mark.parametrize("objective", ["auto", "reg-shf-sdcg"])
 def test_the_rows_that_trained_give_the_same_model(backend: str, objective: str, few: RankingDataset) -> None:
-    plan = plan_of(few, backend, objective=objective)
-    model = run(plan)
-    renewed = renew_leaves(model, plan)
+    training = training_of(few, backend, objective=objective)
+    model = run(training)
+    renewed = renew_leaves(model, training)
     tolerance = 0.0 if backend == "lightgbm" else 1e-5
     np.testing.assert_allclose(renewed.predict(few), model.predict(few), rtol=0.0, atol=tolerance)
     assert renewed.info["renewed"]["queries"] == len(few.queries)
@@ -61,11 +62,11 @@ def test_the_rows_that_trained_give_the_same_model(backend: str, objective: str,
 
 @pytest.mark.usefixtures("leaves_as_grown")
 def test_leaves_are_the_slopes_over_the_curvatures_of_all_rows(few: RankingDataset, more: RankingDataset) -> None:
-    plan = plan_of(few, objective="lambdarank", start="none", lambda_l2=0.5)
-    model = run(plan)
-    renewed = renew_leaves(model, replace(plan, train_set=more))
+    training = training_of(few, objective="lambdarank", start="none", lambda_l2=0.5)
+    model = run(training)
+    renewed = renew_leaves(model, replace(training, train_set=more))
     # One tree after the other, in plain NumPy.
-    objective = plan.settings.objective
+    objective = training.objective
     assert objective is not None
     bound = objective.over(12).bind(more.labels, more.queries)
     leaves, scores = model.predict(more, pred_leaf=True), np.zeros(more.n_documents)
@@ -82,11 +83,11 @@ def test_leaves_are_the_slopes_over_the_curvatures_of_all_rows(few: RankingDatas
 
 @pytest.mark.usefixtures("leaves_as_grown")
 def test_a_leaf_without_a_row_keeps_its_value(few: RankingDataset) -> None:
-    plan = plan_of(few, objective="lambdarank", start="none")
-    model = run(plan)
+    training = training_of(few, objective="lambdarank", start="none")
+    model = run(training)
     part = few.take(np.arange(3))
     empty = np.setdiff1d(np.arange(leaf_values(model)[0].size), model.predict(part, pred_leaf=True)[:, 0])
-    renewed = renew_leaves(model, replace(plan, train_set=part))
+    renewed = renew_leaves(model, replace(training, train_set=part))
     assert empty.size
     np.testing.assert_array_equal(leaf_values(renewed)[0][empty], leaf_values(model)[0][empty])
 
@@ -112,9 +113,9 @@ def test_leaves_that_follow_another_rule_stay(
         replace(data, features=np.floor(np.abs(data.features[:, :4])), feature_names=tuple("abcd"))
         for data in (few, more)
     ]
-    plan = plan_of(narrow[0], **params)
-    model = run(plan)
-    assert renew_leaves(model, replace(plan, train_set=plan_of(narrow[1], **params).train_set)) is model
+    training = training_of(narrow[0], **params)
+    model = run(training)
+    assert renew_leaves(model, replace(training, train_set=training_of(narrow[1], **params).train_set)) is model
 
 
 @pytest.mark.parametrize("backend", ENGINES)

@@ -11,7 +11,7 @@ from scipy import sparse
 
 import boostrank
 from boostrank.data.dataset import RankingDataset
-from boostrank.fit import train as training
+from boostrank.fit import execute as training
 
 from .test_train import BACKENDS
 

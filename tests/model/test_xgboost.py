@@ -18,7 +18,7 @@ from boostrank import RankingDataset, average, train
 from boostrank.core.errors import DataError, ModelError
 from boostrank.data.categories import Categories
 from boostrank.engines import get_backend
-from boostrank.engines.base import Wanted
+from boostrank.engines.base import PredictRequest
 from boostrank.engines.trees import write_json
 from boostrank.engines.xgboost import schema as xgboost_schema
 from boostrank.engines.xgboost.format import XGBOOST, _base, _sets_of, tree_weights
@@ -390,7 +390,7 @@ def test_thresholds_of_splits_by_categories_are_nan_before_xgboost_3_1() -> None
     assert replaced
     body = json.dumps(document).encode()
     old = XGBOOST.parse(body)
-    scores = [engine.load(one).predict(rows, Wanted()) for one in (body, write_json(model.document))]
+    scores = [engine.load(one).predict(rows, PredictRequest()) for one in (body, write_json(model.document))]
     np.testing.assert_array_equal(*scores)
     of_sets = [XGBOOST.trees(one, 6).forest for one in (old, model)]
     np.testing.assert_array_equal(of_sets[0].threshold, of_sets[1].threshold)
@@ -417,7 +417,7 @@ def test_names_of_categories_that_xgboost_garbled_are_no_names() -> None:
         model.predict(frame())
     codes = np.nan_to_num(data()[0])
     alone = engine.load(xgboost_models()["sets of categories"])
-    np.testing.assert_array_equal(model.predict(codes), alone.predict(codes, Wanted()))
+    np.testing.assert_array_equal(model.predict(codes), alone.predict(codes, PredictRequest()))
     assert json.loads(model.to_bytes())["learner"]["gradient_booster"]["model"]["cats"]["enc"] == []
 
 

@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from boostrank.core.errors import ModelError
 from boostrank.engines import get_backend
-from boostrank.engines.base import Wanted
+from boostrank.engines.base import PredictRequest
 from boostrank.engines.xgboost.format import ATTRIBUTE, XGBOOST, tree_weights
 from tests.model.real_models import data, xgboost_models
 
@@ -77,7 +77,7 @@ def test_dart_is_not_averaged_in_any_form() -> None:
 def test_dart_of_another_version_scores_the_same_or_is_refused() -> None:
     X, _ = data()
     engine, written = get_backend("xgboost"), xgboost_models()["dart"]
-    expected = engine.load(written).predict(X.astype(np.float32), Wanted())
+    expected = engine.load(written).predict(X.astype(np.float32), PredictRequest())
     for body in dart_in_all_forms():
         try:
             booster = engine.load(body)
@@ -86,5 +86,5 @@ def test_dart_of_another_version_scores_the_same_or_is_refused() -> None:
             assert Version(xgb.__version__) < Version("3.4")
             assert body != written
         else:
-            found = booster.predict(X.astype(np.float32), Wanted())
+            found = booster.predict(X.astype(np.float32), PredictRequest())
             np.testing.assert_array_equal(found, expected)

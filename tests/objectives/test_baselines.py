@@ -10,7 +10,7 @@ import pytest
 
 from boostrank.core.queries import QueryIndex
 from boostrank.engines import get_backend
-from boostrank.fit.params import split_params
+from boostrank.fit.settings import split_params
 from boostrank.objective.description import Objective
 from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import evaluate, make_query
@@ -229,6 +229,6 @@ def test_noise_is_fresh_every_round_query_and_seed_and_comes_back(spec):
 def test_one_seed_is_the_noises_and_the_trees(name):
     given = split_params({"objective": "yetirank", name: 7}, 10, get_backend("lightgbm"))
     assert given.objective.params["seed"] == 7
-    assert given.engine[name] == 7
+    assert given.params[name] == 7
     beside = split_params({"objective": Objective("yetirank", seed=2), name: 7}, 10, get_backend("lightgbm"))
     assert beside.objective.params["seed"] == 2

@@ -15,8 +15,8 @@ import boostrank
 from boostrank import RankingDataset, train
 from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.core.params import Param
-from boostrank.fit.folds import Deal
-from boostrank.fit.train import resolve
+from boostrank.fit.folds import Folds
+from boostrank.fit.resolve import resolve
 from boostrank.metrics import BoundMetrics
 from boostrank.options import TrainOptions
 from boostrank.tuning import Choice, Span, TuningResult, search
@@ -116,14 +116,14 @@ def test_a_search_finds_what_the_start_lacks_and_its_numbers_are_those_of_the_tr
 
 
 def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> None:
-    plan = resolve(TrainOptions(params=FIXED), data)
-    deal = Deal(plan, 4, shares=False)
-    held = [deal.held_out(fold) for fold in range(4)]
+    (training,) = resolve(TrainOptions(params=FIXED), data).trainings
+    folds = Folds(training, 4, 0, shares=False)
+    held = [folds.held_out(fold) for fold in range(4)]
     assert sorted(np.concatenate([part.queries.qid for part in held])) == sorted(data.queries.qid)
     for fold, part in enumerate(held):
-        training = deal.plan(plan, fold, watched=False).train_set
-        assert not set(training.queries.qid) & set(part.queries.qid)
-        assert len(training.queries) + len(part.queries) == len(data.queries)
+        outside = folds.training(training, fold, measures=False).train_set
+        assert not set(outside.queries.qid) & set(part.queries.qid)
+        assert len(outside.queries) + len(part.queries) == len(data.queries)
 
 
 def test_a_trial_is_given_up_only_when_neither_queries_nor_seeds_explain_it(data: RankingDataset) -> None:

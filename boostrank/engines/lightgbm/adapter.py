@@ -24,17 +24,17 @@ from boostrank.engines.base import (
     LEAVES,
     Backend,
     Booster,
+    PredictRequest,
     Rounds,
     Snapshot,
     TrainRequest,
-    Wanted,
     round_seed,
 )
+from boostrank.engines.engine_params import engine_threads, limit_in_children, without_stderr
 from boostrank.engines.lightgbm.format import LIGHTGBM, start_text
 from boostrank.engines.lightgbm.model_text import listed_categories, read_leaves, rewritten, start_trees
 from boostrank.engines.lightgbm.params import LINEAR_GAINS, TRUE, LightGBMParams
 from boostrank.engines.lightgbm.private import StreamedDataset, begun, has_nothing_to_split, scores_now, use_one_thread
-from boostrank.engines.params import engine_threads, limit_in_children, without_stderr
 from boostrank.engines.trees import LinearStart, engine_names
 
 _MOST_GAINS = 1 << 16
@@ -77,21 +77,21 @@ class LightGBMBooster(Booster):
             self.known_start = n_start_trees
         return self.known_start
 
-    def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
+    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
         how: dict[str, Any] = {
-            "num_iteration": self._trees(wanted.rounds),
-            "num_threads": engine_threads("LightGBM", wanted.threads),
+            "num_iteration": self._trees(request.rounds),
+            "num_threads": engine_threads("LightGBM", request.threads),
         }
-        if wanted.what == CONTRIBUTIONS:
+        if request.what == CONTRIBUTIONS:
             parts = [
                 self.native.predict(dense_rows(features, a, b), pred_contrib=True, **how)
                 for a, b in dense_batches(features)
             ]
             return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])
-        kind = "pred_leaf" if wanted.what == LEAVES else "raw_score"
+        kind = "pred_leaf" if request.what == LEAVES else "raw_score"
         pieces = (piece for _, piece in features.pieces()) if isinstance(features, Rows) else [features]
         outputs = np.concatenate([self.native.predict(piece, **{kind: True}, **how) for piece in pieces])
-        return outputs if wanted.what == LEAVES else outputs.astype(np.float64, copy=False).reshape(-1)
+        return outputs if request.what == LEAVES else outputs.astype(np.float64, copy=False).reshape(-1)
 
     def to_bytes(self, rounds: int = 0) -> bytes:
         text = str(self.native.model_to_string(num_iteration=self._trees(rounds)))

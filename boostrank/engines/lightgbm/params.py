@@ -10,8 +10,8 @@ import numpy as np
 
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError
+from boostrank.engines.engine_params import Limits, Params, read_directions, read_groups, read_numbers
 from boostrank.engines.lightgbm.private import has_nothing_to_split, parameter_names
-from boostrank.engines.params import Limits, Params, read_directions, read_groups, read_numbers
 
 _COMMAND_LINE = "only LightGBM's command line reads it"
 _OF_FILES = f"{_COMMAND_LINE}: choose columns when reading the data, or in the params of the lgb.Dataset of a file"

@@ -29,9 +29,18 @@ from boostrank.core.types import Float64Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import dense_batches
-from boostrank.engines.base import CONTRIBUTIONS, LEAVES, Backend, Booster, Resettable, Rounds, TrainRequest, Wanted
+from boostrank.engines.base import (
+    CONTRIBUTIONS,
+    LEAVES,
+    Backend,
+    Booster,
+    PredictRequest,
+    Resettable,
+    Rounds,
+    TrainRequest,
+)
+from boostrank.engines.engine_params import Params
 from boostrank.engines.linear.format import LINEAR, SCALINGS, STANDARD, LinearModel, Scaling
-from boostrank.engines.params import Params
 from boostrank.objective.bound import Gradient
 from boostrank.objective.description import Objective, TrainingObjective
 
@@ -129,11 +138,11 @@ class LinearBooster(Booster):
     def load(cls, data: bytes) -> LinearBooster:
         return cls(LINEAR.parse(data))
 
-    def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
-        if wanted.what == LEAVES:
+    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+        if request.what == LEAVES:
             raise ModelError("a linear model has no leaves")
-        rows, weights = ScaledRows(features, self.native.scaling), self.native.weights(wanted.rounds)
-        if wanted.what == CONTRIBUTIONS:
+        rows, weights = ScaledRows(features, self.native.scaling), self.native.weights(request.rounds)
+        if request.what == CONTRIBUTIONS:
             return rows.parts(weights)
         with np.errstate(over="ignore", invalid="ignore"):  # scores are checked later
             return rows.scores(weights)

@@ -35,14 +35,14 @@ from boostrank.engines.base import (
     SCORES,
     Backend,
     Booster,
+    PredictRequest,
     Resettable,
     Rounds,
     Snapshot,
     TrainRequest,
-    Wanted,
     round_seed,
 )
-from boostrank.engines.params import engine_threads, limit_in_children
+from boostrank.engines.engine_params import engine_threads, limit_in_children
 from boostrank.engines.trees import NOTHING, LinearStart, engine_names
 from boostrank.engines.xgboost.entries import Entries
 from boostrank.engines.xgboost.format import XGBOOST, tree_weights, with_even_leaves
@@ -94,36 +94,36 @@ class XGBoostBooster(Booster):
     def start_trees(self) -> int:
         return int(self.native.attr(ATTRIBUTE) or 0)
 
-    def predict(self, features: Features, wanted: Wanted) -> npt.NDArray[Any]:
-        parts = self._parts(features, wanted)
-        if wanted.what == LEAVES:
+    def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+        parts = self._parts(features, request)
+        if request.what == LEAVES:
             return np.concatenate([part.reshape(len(part), -1) for part in parts])
-        if wanted.what == SCORES:
+        if request.what == SCORES:
             return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
         found: Float64Array = np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts]).astype(np.float64)
-        left = self.predict(features, replace(wanted, what=SCORES)) - found.sum(axis=1)
+        left = self.predict(features, replace(request, what=SCORES)) - found.sum(axis=1)
         if np.any(np.abs(left) > 1e-4 * np.abs(found).sum(axis=1)):
             raise ModelError("XGBoost's contributions do not add up to its scores")
         # XGBoost sums in float32; the remainder goes to the largest contribution.
         found[np.arange(left.size), np.abs(found).argmax(axis=1)] += left
         return found
 
-    def _parts(self, features: Features, wanted: Wanted) -> list[npt.NDArray[Any]]:
+    def _parts(self, features: Features, request: PredictRequest) -> list[npt.NDArray[Any]]:
         """Return the native output for each batch of rows, which are dense unless absent entries are missing."""
-        found, sparse = [], wanted.absent_is_missing and is_sparse(features)
-        last = wanted.rounds + self.start_trees if wanted.rounds else 0
+        found, sparse = [], request.absent_is_missing and is_sparse(features)
+        last = request.rounds + self.start_trees if request.rounds else 0
         how: dict[str, Any] = {"iteration_range": (0, last), "validate_features": False}
-        threads = engine_threads("XGBoost", wanted.threads)
+        threads = engine_threads("XGBoost", request.threads)
         with _one_at_a_time:  # XGBoost is not thread-safe if a setting changes while another thread predicts
             if getattr(self.native, "_boostrank_threads", None) != threads:
                 self.native.set_param({"nthread": threads})
                 self.native._boostrank_threads = threads
             for start, stop in dense_batches(features):
                 batch = features[start:stop] if sparse else dense_rows(features, start, stop)
-                if wanted.what == SCORES:
+                if request.what == SCORES:
                     found.append(self.native.inplace_predict(batch, predict_type="margin", **how))
                 else:
-                    kind = "pred_leaf" if wanted.what == LEAVES else "pred_contribs"
+                    kind = "pred_leaf" if request.what == LEAVES else "pred_contribs"
                     matrix = xgboost.DMatrix(batch, nthread=threads)
                     found.append(self.native.predict(matrix, **{kind: True}, **how))
         return found
@@ -333,7 +333,7 @@ class XGBoost(Backend):
             if i and data is request.train:
                 continue
             if scores is None:
-                scores = start.predict(rows.features, Wanted(threads=threads))
+                scores = start.predict(rows.features, PredictRequest(threads=threads))
             data.set_info(base_margin=np.asarray(scores, dtype=np.float32))
 
     def snapshot(self, model: Any) -> Snapshot:

@@ -11,7 +11,7 @@ import xgboost
 
 from boostrank.core.conventions import Gain
 from boostrank.core.errors import ParameterError, did_you_mean
-from boostrank.engines.params import Limits, Params, engine_threads, read_directions, read_groups
+from boostrank.engines.engine_params import Limits, Params, engine_threads, read_directions, read_groups
 
 # Own name -> LightGBM's names and aliases.
 _LIGHTGBM = {

@@ -33,15 +33,14 @@ from scipy.optimize import minimize_scalar
 
 from boostrank.core.conventions import Gain, above_least, weighted_gains
 from boostrank.core.errors import DataWarning, ParameterError, warn_user
-from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import whole_of
 from boostrank.engines.base import Backend
-from boostrank.engines.params import Limits
+from boostrank.engines.engine_params import Limits
 from boostrank.engines.trees import LinearStart
-from boostrank.fit.params import AUTO_START, LINEAR_START, TrainingParameters
+from boostrank.fit.settings import AUTO_START, LINEAR_START, Settings
 from boostrank.fit.start.ridge import (
     FOLDS,
     RANKED,
@@ -50,8 +49,8 @@ from boostrank.fit.start.ridge import (
     Rows,
     Source,
     Sums,
+    divide,
     each_of,
-    over,
     parts_of,
     solved,
     spread,
@@ -95,7 +94,8 @@ class CrossFitted:
         return [self.scores, *(scores_of(self.start, data, threads) if part else None for data, part in parts)]
 
 
-Fitter = Callable[[RankingDataset, Gain, int, Limits], CrossFitted]
+StartFitter = Callable[[RankingDataset, Gain, int, Limits], CrossFitted]
+"""Fits the linear start of a training: (training set, gain, threads, limits) -> start."""
 
 
 @contextlib.contextmanager
@@ -116,38 +116,39 @@ def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], tra
     return replace(limits, unused=tuple(sorted({*limits.unused, *train_set.categorical})))
 
 
-def start_of(
+def begins_linear(
     start: Any,
     engine: Backend,
+    settings: Settings,
     train_set: RankingDataset,
-    given: TrainingParameters,
     *,
-    is_auto: bool = False,
-    fitted: Fitter | None = None,
-) -> CrossFitted | None:
-    """Fit the linear start for training, or return None if there is no start.
+    is_auto: bool,
+) -> bool:
+    """Return whether a training begins with a linear start.
 
     Args:
-        start: "linear", "none", None, or "auto", which means "linear" if `is_auto` and the engine supports it.
-        fitted: function that fits the start; None for `cross_fitted`.
+        start: "linear", "none", None, or "auto": "linear" if `is_auto` and the engine supports it.
     """
-    if start in (None, "none") or (start == AUTO_START and not (is_auto and engine.starts_linear)):
-        return None
+    if start in (None, "none"):
+        return False
+    if start == AUTO_START and not (is_auto and engine.starts_linear):
+        return False
     if start not in (AUTO_START, LINEAR_START):
         raise ParameterError(f"start={start!r}: expected {LINEAR_START!r}, {AUTO_START!r} or 'none'")
     try:
-        reason = engine.params.unstartable(given.engine) if engine.starts_linear else f"{engine.name} grows no trees"
+        reason = f"{engine.name} grows no trees"
+        if engine.starts_linear:
+            reason = engine.params.unstartable(settings.params) or ""
         if reason:
             raise ParameterError(f"no linear start with these parameters: {reason}; start='none' omits it")
-        if given.objective is not None and train_set.document_weights is not None:
-            given.objective.check_gain_weights("the linear start", "start='none' omits it")
+        if settings.objective is not None and train_set.document_weights is not None:
+            settings.objective.check_gain_weights("the linear start", "start='none' omits it")
     except ParameterError as error:
         if start == LINEAR_START:
             raise
         warn_user(str(error), DataWarning)
-        return None
-    limits = limits_of(engine, given.engine, train_set.feature_names, train_set)
-    return (fitted or cross_fitted)(train_set, given.gain, resolve_threads(given.threads), limits)
+        return False
+    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,12 +185,13 @@ class Regressions:
 
     @cached_property
     def _levels(self) -> Float64Array:
-        return np.stack([one.levels for one in self.others])
+        return np.stack([curves.levels for curves in self.others])
 
     def cross_fitted(self, names: tuple[str, ...], scores: Float64Array, counts: Int64Array) -> CrossFitted:
         """Return the initial scores with the model's start, which is the regression on all rows."""
         curves = {
-            int(self.columns[place]): curve.times(self.scale) for place, curve in self.whole.with_documents(counts)
+            int(self.columns[position]): curve.times(self.scale)
+            for position, curve in self.whole.with_documents(counts)
         }
         start = LinearStart(names, simplified(curves, self.moved))
         model = "ridge regression within queries, cross-fitted, in steps"
@@ -267,14 +269,15 @@ def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = N
         threads, limits: as in `cross_fitted`.
     """
     rows = _rows_of(data, gains, threads, limits)
-    found = _regressed(rows)
-    return _scaled(found, rows, rows.joined(rows.some, found.predicted, found.whole)[0])
+    regressions = _regressed(rows)
+    scores, _ = rows.joined(rows.some, regressions.predicted, regressions.whole)
+    return _scaled(regressions, rows, scores)
 
 
 def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Array:
     """Return the scores by a start in steps, float64[N]."""
     columns = np.sort(np.array(list(start.curves), np.int64))
-    curves = Curves.of([(place, start.curves[column]) for place, column in enumerate(columns.tolist())])
+    curves = Curves.of([(number, start.curves[column]) for number, column in enumerate(columns.tolist())])
     rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads)
     return rows.joined(rows.parts, lambda _, x: curves.summed(x, curves.levels[np.newaxis]), curves)[0]
 
@@ -306,15 +309,15 @@ def _best_columns(rows: Rows) -> Int64Array:
         of_row, of_query = part.of_row(weight), part.of_row(np.arange(weight.size))
         # Weighted products and squares of x minus its query mean, without centring x, which would make it dense.
         each = sparse.csr_matrix((np.ones(of_query.size), (of_query, np.arange(of_query.size))))
-        found = []
+        columns = []
         for values in (np.sign(x.data) * np.log1p(np.abs(x.data)), np.sign(np.abs(x.data))):
             y = sparse.csr_matrix((values.astype(np.float64), x.indices, x.indptr), x.shape)
             of_means = (each @ y).power(2).T @ (weight / part.queries.sizes)
-            found.append((y.T @ (target * of_row), y.power(2).T @ of_row - of_means))
-        return np.stack(found, axis=1)
+            columns.append((y.T @ (target * of_row), y.power(2).T @ of_row - of_means))
+        return np.stack(columns, axis=1)
 
     products, squares = sum(each_of(spread(rows.parts, RANKED), sums, rows.threads, 4 * width), np.zeros((2, 2, width)))
-    worth = over(products**2, np.where(squares > 1e-9, squares, 0.0)).max(axis=0)
+    worth = divide(products**2, np.where(squares > 1e-9, squares, 0.0)).max(axis=0)
     best = np.argsort(-worth[rows.columns], kind="stable")[:MOST_FEATURES]
     return np.sort(rows.columns[best])
 
@@ -324,22 +327,22 @@ def _basis(rows: Float32Array, threads: int) -> _Basis:
 
     def learnt(feature: int) -> tuple[list[Curve], Float64Array]:
         column = rows[:, feature]
-        values, found = Values.of(column), []
+        values, curves = Values.of(column), []
         if values.distinct.size:
-            found.append(values.in_steps(values.ranks, 0.5))
+            curves.append(values.in_steps(values.ranks, 0.5))
             if values.bounds.size > 1:  # otherwise equivalent to the rank
                 low, high = values.distinct[0], values.distinct[-1]
                 share = (values.distinct - low) / (high - low)
-                found.append(values.in_steps(share, values.mean(share)))
+                curves.append(values.in_steps(share, values.mean(share)))
             zero = (values.distinct == 0.0).astype(np.float64)
             if RARE < values.mean(zero) < 1.0 - RARE:
-                found.append(values.in_steps(zero, values.mean(zero)))
+                curves.append(values.in_steps(zero, values.mean(zero)))
         if RARE < np.isnan(column).mean() < 1.0 - RARE:
-            found.append(Curve(np.zeros(0), np.array([0.0]), 1.0))
-        return found, values.documents
+            curves.append(Curve(np.zeros(0), np.array([0.0]), 1.0))
+        return curves, values.documents
 
-    found = run_parallel(learnt, range(rows.shape[1]), threads) if rows.size else []
-    each, documents = [curves for curves, _ in found], [counts for _, counts in found]
+    features = run_parallel(learnt, range(rows.shape[1]), threads) if rows.size else []
+    each, documents = [curves for curves, _ in features], [counts for _, counts in features]
     if sum(map(len, each)) > MOST_COLUMNS:
         each = [curves[:1] for curves in each]
     return Curves.of([(feature, curve) for feature, curves in enumerate(each) for curve in curves]), documents
@@ -362,9 +365,9 @@ def _curves(
 ) -> list[Curves]:
     """Combine the basis into one monotone step function per feature for each row of the weights, float64[r, c]."""
     assert direction is not None
-    each, used = over(weights, sums.scale), sums.scale > 0.0
+    each, used = divide(weights, sums.scale), sums.scale > 0.0
     functions = list(basis)
-    found: list[list[tuple[int, Curve]]] = [[] for _ in weights]
+    combined: list[list[tuple[int, Curve]]] = [[] for _ in weights]
     for feature in np.unique(basis.feature[used]).tolist():
         columns = np.flatnonzero((basis.feature == feature) & used)
         bounds = max((functions[j][1].bounds for j in columns.tolist()), key=len)  # others have the same, or none
@@ -376,18 +379,18 @@ def _curves(
             zip(weight @ levels - less[:, np.newaxis], weight @ missing - less, strict=True)
         ):
             curve = Curve(bounds, constant, float(none))
-            found[r].append((feature, isotonic(curve, documents[feature], int(direction[feature]))))
-    return [Curves.of(one) for one in found]
+            combined[r].append((feature, isotonic(curve, documents[feature], int(direction[feature]))))
+    return [Curves.of(pairs) for pairs in combined]
 
 
-def _started(rows: Rows, found: Regressions) -> CrossFitted:
+def _started(rows: Rows, regressions: Regressions) -> CrossFitted:
     """Scale the regressions, and return the start with its initial scores."""
-    scores, counts = rows.joined(rows.parts, found.predicted, found.whole)
-    found = _scaled(found, rows, np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)]))
-    return found.cross_fitted(tuple(rows.data.feature_names), scores * found.scale, counts)
+    scores, counts = rows.joined(rows.parts, regressions.predicted, regressions.whole)
+    regressions = _scaled(regressions, rows, np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)]))
+    return regressions.cross_fitted(tuple(rows.data.feature_names), scores * regressions.scale, counts)
 
 
-def _scaled(found: Regressions, rows: Rows, scores: Float64Array) -> Regressions:
+def _scaled(regressions: Regressions, rows: Rows, scores: Float64Array) -> Regressions:
     """Determine the scale of the scores from the scores for `rows.some`."""
     gains = [above_least(rows.gains[p.at], p.queries) for p in rows.some]
     sizes = np.concatenate([np.zeros(0, np.int64), *(part.queries.sizes for part in rows.some)])
@@ -395,7 +398,7 @@ def _scaled(found: Regressions, rows: Rows, scores: Float64Array) -> Regressions
     queries = QueryIndex.from_sizes(sizes, weights=weights)
     scale = SHARE * _softmax_scale(scores, np.concatenate([np.zeros(0), *gains]), weights, queries)
     moved = MOVED * scale * float(scores.std() if scores.size else 0.0)
-    return replace(found, scale=scale, moved=moved)
+    return replace(regressions, scale=scale, moved=moved)
 
 
 def _softmax_scale(scores: Float64Array, gains: Float64Array, weights: Float64Array, queries: QueryIndex) -> float:
@@ -404,13 +407,13 @@ def _softmax_scale(scores: Float64Array, gains: Float64Array, weights: Float64Ar
     total = np.repeat(np.add.reduceat(gains, starts), sizes)
     shares = np.divide(gains, total, out=np.zeros(gains.size), where=total > 0.0) * np.repeat(weights, sizes)
     taught = np.add.reduceat(shares, starts)
-    wanted = float(shares @ scores)
+    target = float(shares @ scores)
     centred = scores - np.repeat(np.maximum.reduceat(scores, starts), sizes)
     if not np.any(centred):
         return 0.0
     top = float(taught @ np.maximum.reduceat(scores, starts))
 
     def loss(scale: float) -> float:
-        return float(taught @ np.log(np.add.reduceat(np.exp(scale * centred), starts))) + scale * (top - wanted)
+        return float(taught @ np.log(np.add.reduceat(np.exp(scale * centred), starts))) + scale * (top - target)
 
     return float(minimize_scalar(loss, bounds=(0.0, _MOST_SCALE), method="bounded").x)

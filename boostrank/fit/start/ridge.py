@@ -75,8 +75,8 @@ def parts_of(queries: QueryIndex, columns: int, fold: Int64Array | None = None) 
         last = int(np.searchsorted(queries.ptr, queries.ptr[first] + most, side="right")) - 1
         last = min(max(last, first + 1), len(queries))
         ptr = queries.ptr[first : last + 1]
-        some = QueryIndex(ptr - ptr[0], queries.qid[first:last], weights[first:last])
-        parts.append(Part(some, slice(int(ptr[0]), int(ptr[-1])), fold[first:last]))
+        index = QueryIndex(ptr - ptr[0], queries.qid[first:last], weights[first:last])
+        parts.append(Part(index, slice(int(ptr[0]), int(ptr[-1])), fold[first:last]))
         first = last
     return tuple(parts)
 
@@ -146,9 +146,9 @@ class Rows:
     ) -> tuple[Float64Array, Int64Array]:
         """Concatenate the scores for several parts, and add up their counts."""
         scores, counts = [np.zeros(0)], np.zeros(curves.levels.size, np.int64)
-        for some, more in self.each(parts, work):
-            scores.append(some)
-            counts += more
+        for part_scores, part_counts in self.each(parts, work):
+            scores.append(part_scores)
+            counts += part_counts
         return np.concatenate(scores), counts
 
 
@@ -159,7 +159,7 @@ def each_of(parts: tuple[Part, ...], work: Callable[[Part], R], threads: int, nu
         yield from run_parallel(work, parts[first : first + step], threads)
 
 
-def over(values: Float64Array, by: Float64Array) -> Float64Array:
+def divide(values: Float64Array, by: Float64Array) -> Float64Array:
     """Divide, and return 0 where `by` is 0."""
     return np.divide(values, by, out=np.zeros(np.shape(values)), where=by > 0.0)
 
@@ -199,7 +199,7 @@ def targets(gains: Float64Array, queries: QueryIndex) -> tuple[Float64Array, Flo
     target = gains - np.repeat(query_mean(gains, queries), queries.sizes)
     deviation = np.sqrt(query_mean(target * target, queries))
     differs = deviation > 1e-12 * np.maximum.reduceat(gains, queries.ptr[:-1])
-    target = over(target, np.repeat(np.where(differs, deviation, 0.0), queries.sizes))
+    target = divide(target, np.repeat(np.where(differs, deviation, 0.0), queries.sizes))
     return target, np.where(differs, queries.each_weight, 0.0)
 
 
@@ -232,8 +232,8 @@ def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
     sums = [np.zeros((count, *shape)) for shape in ((columns, columns), (columns,), (), ())]
     moments = [np.zeros(shape) for shape in ((), columns, columns)]
     for of_fold, more in rows.each(rows.some, products, count * columns**2):
-        for k, some in of_fold:
-            for total, added in zip(sums, some, strict=True):
+        for k, fold_sums in of_fold:
+            for total, added in zip(sums, fold_sums, strict=True):
                 total[k] += added
         for total, added in zip(moments, more, strict=True):
             total += added
@@ -242,7 +242,7 @@ def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
     # Values are between 0 and 1, so the difference of squares is accurate.
     variance = second / max(1.0, float(documents)) - mean * mean
     scale = np.sqrt(np.where(variance > 1e-9, variance, 0.0))
-    inverse = over(np.ones(columns), scale)
+    inverse = divide(np.ones(columns), scale)
     xx *= np.outer(inverse, inverse)
     return Sums(xx, xt * inverse, tt, queries, mean, scale)
 

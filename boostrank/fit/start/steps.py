@@ -50,8 +50,8 @@ class Values:
     @classmethod
     def of(cls, column: Float32Array) -> Values:
         """Find the distinct values in float32[n]. Missing and infinite values are ignored."""
-        found, counts = np.unique(column[np.isfinite(column)], return_counts=True)
-        values: Float64Array = found.astype(np.float64)
+        numbers, counts = np.unique(column[np.isfinite(column)], return_counts=True)
+        values: Float64Array = numbers.astype(np.float64)
         total = int(counts.sum())
         last = np.arange(values.size - 1)  # last value of each step
         if values.size > MOST_STEPS:
@@ -112,16 +112,16 @@ def isotonic(curve: Curve, documents: Float64Array, direction: int) -> Curve:
 def simplified(curves: Mapping[int, Curve], moved: float) -> dict[int, Curve]:
     """Remove steps and functions that have almost no effect."""
     each = moved / max(1, len(curves))
-    kept, rest = {}, 0.0
+    kept, shift = {}, 0.0
     for feature, curve in curves.items():
         levels = np.append(curve.constant, curve.missing)
         if np.ptp(levels) <= 2.0 * each:
-            rest += float(levels.min() + levels.max()) / 2.0
+            shift += float(levels.min() + levels.max()) / 2.0
         else:
             kept[feature] = _merged(curve, each)
-    if kept and rest:
+    if kept and shift:
         first, curve = next(iter(kept.items()))
-        kept[first] = replace(curve, constant=curve.constant + rest, missing=curve.missing + rest)
+        kept[first] = replace(curve, constant=curve.constant + shift, missing=curve.missing + shift)
     return kept
 
 
@@ -143,5 +143,5 @@ def _merged(curve: Curve, moved: float) -> Curve:
     documents = curve.documents
     if documents is not None:
         documents = np.append(np.add.reduceat(documents[:-1], [0, *(end + 1 for end in ends)]), documents[-1])
-    found = Curve(curve.bounds[ends], np.array([*merged, (low + high) / 2.0]), curve.missing)
-    return replace(found, documents=documents)
+    levels_left = np.array([*merged, (low + high) / 2.0])
+    return Curve(curve.bounds[ends], levels_left, curve.missing, documents=documents)

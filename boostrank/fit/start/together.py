@@ -5,7 +5,7 @@ The first worker collects a sample of tens of thousands of rows and fits the coe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,64 +14,61 @@ from boostrank.core.conventions import Gain, weighted_gains
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import joined_rows, spans
-from boostrank.engines.params import Limits
+from boostrank.engines.engine_params import Limits
 from boostrank.fit.start import cross_fit, ridge
 
 
-class _Fetched:
+class _Slices:
     """Slices of a longer array, by the number of their first row."""
 
-    def __init__(self, shape: tuple[int, ...], found: Mapping[int, Any]) -> None:
-        self.shape, self._found = shape, found
+    def __init__(self, shape: tuple[int, ...], slices: Mapping[int, Any]) -> None:
+        self.shape, self._slices = shape, slices
 
     def __getitem__(self, rows: slice) -> Any:
-        return self._found[rows.start]
+        return self._slices[rows.start]
 
 
 def start_together(
-    mesh: Any,
-    parts: Sequence[RankingDataset],
-    order: Sequence[tuple[int, int]],
-    data: RankingDataset,
-    gain: Gain,
-    threads: int,
-    limits: Limits,
+    collective: Any, data: RankingDataset, gain: Gain, threads: int, limits: Limits
 ) -> cross_fit.CrossFitted:
     """Fit the start on the rows of all workers; see `fit.start.cross_fit.cross_fitted`.
 
     Args:
-        mesh: the links between workers, with `rank`, `share` and `all_reduce`.
-        parts: the training shards on this worker, which are joined in `data`.
-        order: (rank, index on that rank) for each shard, in input order.
+        collective: the workers, with the `parts` of `data` and the `order` of all parts.
+        data: this worker's rows.
     """
-    names, ranks = data.feature_names, [rank for rank, _ in order]
-    layout = mesh.share([(part.queries.sizes, part.queries.each_weight) for part in parts])
+    names, parts, order = data.feature_names, collective.parts, collective.order
+    sizes_and_weights = [(part.queries.sizes, part.queries.each_weight) for part in parts]
+    layout = collective.share(sizes_and_weights)
     sizes, weights = zip(*(layout[rank][number] for rank, number in order), strict=True)
     queries = QueryIndex.from_sizes(np.concatenate(sizes), weights=np.concatenate(weights))
-    ends = np.cumsum([0, *(int(each.sum()) for each in sizes)])
+    ends = np.cumsum([0, *(int(counts.sum()) for counts in sizes)])
     firsts = np.cumsum([0, *(part.n_documents for part in parts)])
     gains = weighted_gains(data.labels, gain, data.queries)
-    # Find the worker, shard and rows of each sampled part.
-    read = ridge.sampled(ridge.parts_of(queries, len(names)))
-    pieces = [[(*order[i], a, b) for i, a, b in spans(ends, part.at)] for part in read]
-    own = [
-        (data.features[firsts[number] + a : firsts[number] + b], gains[firsts[number] + a : firsts[number] + b])
-        for some in pieces
-        for rank, number, a, b in some
-        if rank == mesh.rank
-    ]
-    sent, learnt = [iter(some or ()) for some in mesh.share(own, reader=0)], None
-    if mesh.rank == 0:
-        found = [list(zip(*(next(sent[rank]) for rank, *_ in some), strict=True)) for some in pieces]
-        rows, values = (
-            {part.at.start: joined_rows(some[i]) for part, some in zip(read, found, strict=True)} for i in (0, 1)
-        )
-        sampled = ridge.Sampled(queries, names, _Fetched((int(ends[-1]), len(names)), rows))
-        learnt = cross_fit.learnt(sampled, _Fetched((int(ends[-1]),), values), threads, limits)
-    regressions: cross_fit.Regressions = mesh.share(learnt)[0]
+    # Find the worker, shard and rows of each sampled part, and send them to the first worker.
+    sampled = ridge.sampled(ridge.parts_of(queries, len(names)))
+    pieces = [[(*order[i], a, b) for i, a, b in spans(ends, part.at)] for part in sampled]
+    sent = []
+    for rank, number, a, b in (piece for spanned in pieces for piece in spanned):
+        if rank == collective.rank:
+            span = slice(firsts[number] + a, firsts[number] + b)
+            sent.append((data.features[span], gains[span]))
+    received, regressions = collective.share(sent, reader=0), None
+    if collective.rank == 0:
+        queues = [iter(rows or ()) for rows in received]
+        features, targets = {}, {}
+        for part, spanned in zip(sampled, pieces, strict=True):
+            rows, values = zip(*(next(queues[rank]) for rank, *_ in spanned), strict=True)
+            features[part.at.start] = joined_rows(rows)
+            targets[part.at.start] = joined_rows(values)
+        total = int(ends[-1])
+        source = ridge.Sampled(queries, names, _Slices((total, len(names)), features))
+        regressions = cross_fit.learnt(source, _Slices((total,), targets), threads, limits)
+    shared: cross_fit.Regressions = collective.share(regressions)[0]
     # Score the rows of this worker with the models of their folds.
-    folds = np.split(ridge.folds(len(queries)), np.cumsum([each.size for each in sizes])[:-1])
-    own_folds = [fold for rank, fold in zip(ranks, folds, strict=True) if rank == mesh.rank]
-    scores, counts = regressions.scores(data, np.concatenate(own_folds), threads)
-    counts = mesh.all_reduce(counts.astype(np.float64)).astype(np.int64)
-    return regressions.cross_fitted(names, scores, counts)
+    split = np.cumsum([counts.size for counts in sizes])[:-1]
+    folds = zip(order, np.split(ridge.folds(len(queries)), split), strict=True)
+    of_rank = [fold for (rank, _), fold in folds if rank == collective.rank]
+    scores, counts = shared.scores(data, np.concatenate(of_rank), threads)
+    counts = collective.all_reduce(counts.astype(np.float64)).astype(np.int64)
+    return shared.cross_fitted(names, scores, counts)

@@ -9,8 +9,8 @@ import numpy as np
 
 from boostrank.data.dataset import Features, RankingDataset
 from boostrank.data.rows import dense_rows
-from boostrank.engines.base import CONTRIBUTIONS, Backend, Booster, Rounds, TrainRequest, Wanted
-from boostrank.engines.params import Params
+from boostrank.engines.base import CONTRIBUTIONS, Backend, Booster, PredictRequest, Rounds, TrainRequest
+from boostrank.engines.engine_params import Params
 from tests.model.toy_engine.format import TOY, Stumps
 
 _QUANTILES = np.linspace(0.1, 0.9, 9)
@@ -30,12 +30,12 @@ class ToyBooster(Booster):
     def load(cls, data: bytes) -> ToyBooster:
         return cls(TOY.parse(data))
 
-    def predict(self, features: Features, wanted: Wanted) -> np.ndarray:
+    def predict(self, features: Features, request: PredictRequest) -> np.ndarray:
         rows = dense_rows(features, 0, features.shape[0])
-        if wanted.what != CONTRIBUTIONS:
-            return self.native.scores(rows, wanted.rounds)
+        if request.what != CONTRIBUTIONS:
+            return self.native.scores(rows, request.rounds)
         out = np.zeros((rows.shape[0], rows.shape[1] + 1))
-        for column, threshold, left, right in self.native.trees[: wanted.rounds or None]:
+        for column, threshold, left, right in self.native.trees[: request.rounds or None]:
             out[:, column] += np.where(rows[:, column] <= threshold, left, right) - (left + right) / 2
             out[:, -1] += (left + right) / 2
         return out

@@ -13,17 +13,18 @@ from boostrank.core.conventions import parse_gain
 from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import Param, find_param
-from boostrank.engines import ENGINES, engines_with, of_engine
+from boostrank.engines import ENGINES, engines_with, get_backend, of_engine
 from boostrank.engines.base import Backend
 from boostrank.kernels.jit import CompiledFunction
 from boostrank.kernels.objective import ObjectiveSpec
 from boostrank.kernels.options import OPTIONS
 from boostrank.kernels.primitives import SEED
 from boostrank.metrics import Metric
+from boostrank.model.averaging import check_limit
 from boostrank.objective.description import Objective, TrainingObjective
 from boostrank.objective.mixture import MIXTURE_PARAMS, accepted_params, parse_objective
 from boostrank.objectives import OBJECTIVES
-from boostrank.options import DEFAULT_EVAL_AT, TrainOptions, declared
+from boostrank.options import DEFAULT_EVAL_AT, DEFAULT_ROUNDS, TrainOptions, declared
 
 DEFAULT_OBJECTIVE = "auto"
 
@@ -54,48 +55,55 @@ _NORMS = ("norm_distance", "norm_query")
 """LightGBM's `lambdarank_norm`, as two parameters."""
 
 
-@dataclass(frozen=True)
-class TrainingParameters:
-    """Training parameters, grouped by purpose.
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The parameters of a training, grouped by purpose.
 
     Args:
-        objective: one of boostrank's objectives, or None if `native_objective` or `function` is given.
-        native_objective: one of the engine's own objectives ("lightgbm:lambdarank" -> "lambdarank").
+        objective: one of boostrank's objectives, or None if one of the following two is set.
+        native_objective: one of the engine's own ("lightgbm:lambdarank" -> "lambdarank").
         function: a user-defined function, as in `lgb.train`.
-        stopping_rounds: patience for early stopping, or 0 for no early stopping.
+        params: parameters of the engine.
+        patience: patience for early stopping, or 0 for no early stopping.
         min_delta: change that an improvement must exceed, for early stopping.
-        metrics: canonical metric names with cut-offs, and functions as `Metric`, possibly empty.
+        metrics: canonical names with cut-offs, and functions as `Metric`, possibly empty.
         losses: the metric `LOSS`, or empty.
         threads: number of threads; None for every available core.
         gain: gain for each label, used in metrics whose conventions do not set it.
     """
 
     objective: TrainingObjective | None
-    native_objective: str | None
-    function: Any
-    engine: dict[str, Any]
+    native_objective: str | None = None
+    function: Any = None
+    params: dict[str, Any]
     rounds: int
-    stopping_rounds: int
-    min_delta: float
+    patience: int = 0
+    min_delta: float = 0.0
     metrics: tuple[str | Metric, ...]
-    losses: tuple[str, ...]
-    threads: int | None
+    losses: tuple[str, ...] = ()
+    threads: int | None = None
     gain: str | tuple[float, ...]
 
     @property
-    def measures(self) -> list[str]:
+    def all_metrics(self) -> list[str]:
         """The names of all metrics, the loss last."""
         return [*map(str, self.metrics), *self.losses]
 
+    @property
+    def main_metric(self) -> Metric | None:
+        """The metric for progress and early stopping, without the loss; see `headline`."""
+        name = headline(self.metrics)
+        return next((Metric.of(metric) for metric in self.metrics if str(metric) == name), None)
+
 
 def headline(metrics: Sequence[Any]) -> str | None:
-    """Return the metric for progress and early stopping, which is the first one at its largest cut-off.
+    """Return the name of the metric for progress and early stopping: the first at its largest cut-off.
 
     With the usual `eval_at` of 1,3,5,10, the first cut-off is the noisiest.
     """
     names = list(map(str, metrics))
     family = [name for name in names if name.split("@")[0] == names[0].split("@")[0]]
-    return max(family, key=lambda name: int(name.partition("@")[2] or sys.maxsize)) if family else None
+    return max(family, key=lambda name: int(name.partition("@")[2] or sys.maxsize), default=None)
 
 
 def default_objective(backend: str) -> str:
@@ -104,106 +112,131 @@ def default_objective(backend: str) -> str:
     return (engine and engine.default_objective) or DEFAULT_OBJECTIVE
 
 
-def is_auto(params: Mapping[str, Any] | None, backend: str) -> bool:
+def is_auto(params: Mapping[str, Any], backend: str) -> bool:
     """Return True if the objective is `auto`, either explicitly or by default."""
-    chosen = next((value for name, value in (params or {}).items() if name in OBJECTIVE_NAMES), None)
-    return str(default_objective(backend) if chosen is None else chosen).strip().lower() == "auto"
+    objective = pop_param(dict(params), OBJECTIVE_NAMES, None)
+    return str(objective or default_objective(backend)).strip().lower() == "auto"
 
 
-def drops_trees(engine: Backend, given: Mapping[str, Any]) -> bool:
-    """Return True for dart, which does not support early stopping because later rounds rescale earlier trees."""
-    named = engine.params.named(given)
+def drops_trees(engine: Backend, params: Mapping[str, Any]) -> bool:
+    """Return True for dart, whose later rounds rescale earlier trees: it cannot be stopped early."""
+    named = engine.params.named(params)
     return "dart" in (named.get("boosting"), named.get("booster"))
 
 
-def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend: Backend) -> TrainingParameters:
-    """Split `params`. The accepted names and aliases are those of LightGBM and of the objective."""
-    rest = dict(params or {})
-    if (exp_gain := rest.pop("ndcg_exp_gain", None)) is not None:
-        named = _EXP_GAIN.get(str(exp_gain).lower(), "")
-        if not named or any(rest.get(name, named) != named for name in GAIN_NAMES):
-            raise ParameterError(f"ndcg_exp_gain={exp_gain!r} must be true or false, and must not contradict gain=")
-        rest.setdefault("gain", named)
-    rest.pop("enable_categorical", None)  # the types of columns decide
-    for name in _ELSEWHERE.keys() & rest.keys():
-        value = rest.pop(name)
-        if not (value is None or value != value or str(value).lower() in ("nan", "none")):  # the default of XGBRanker
-            raise ParameterError(f"{name}={value!r} is not supported: {_ELSEWHERE[name].format(value)}")
-    chosen = pop_param(rest, OBJECTIVE_NAMES, default_objective(backend.name))
-    rounds = _whole(pop_param(rest, ROUNDS_NAMES, num_boost_round), "num_boost_round", 1)
-    stopping = max(0, _whole(pop_param(rest, STOPPING_NAMES, None) or 0, "early_stopping_round", -1))  # 0 and -1: off
-    min_delta = float(_MIN_DELTA.parse(rest.pop(_MIN_DELTA.name, 0.0)))
-    rest.pop("first_metric_only", None)  # always true: see callbacks.EarlyStopping
-    threads = pop_param(rest, _THREADS, None)
-    threads = None if threads is None else max(0, _whole(threads, "num_threads", -1)) or None
-    if threads is not None:
-        rest["num_threads"] = resolve_threads(threads)
-    metrics = metric_names(pop_param(rest, METRIC_NAMES, "ndcg"), pop_param(rest, _EVAL_AT, DEFAULT_EVAL_AT))
+def check_options(options: TrainOptions) -> Settings:
+    """Validate the options as far as possible without data, and return the settings."""
+    engine = get_backend(options.backend)
+    if options.tree_limit is not None:
+        check_limit(options.tree_limit, engine)
+    return split_params(options.flat(), options.rounds or DEFAULT_ROUNDS, engine)
 
+
+def split_params(params: Mapping[str, Any] | None, rounds: int, backend: Backend) -> Settings:
+    """Split `params`. The accepted names and aliases are those of LightGBM and of the objective."""
+    left = dict(params or {})
+    if (exp_gain := left.pop("ndcg_exp_gain", None)) is not None:
+        rule = _EXP_GAIN.get(str(exp_gain).lower(), "")
+        if not rule or any(left.get(name, rule) != rule for name in GAIN_NAMES):
+            raise ParameterError(f"ndcg_exp_gain={exp_gain!r} must be true or false, and must not contradict gain=")
+        left.setdefault("gain", rule)
+    left.pop("enable_categorical", None)  # the types of columns decide
+    for name in _ELSEWHERE.keys() & left.keys():
+        value = left.pop(name)
+        is_default = value is None or value != value or str(value).lower() in ("nan", "none")
+        if not is_default:  # of XGBRanker
+            raise ParameterError(f"{name}={value!r} is not supported: {_ELSEWHERE[name].format(value)}")
+    # What all objectives have: rounds, early stopping, threads and metrics.
+    chosen = pop_param(left, OBJECTIVE_NAMES, default_objective(backend.name))
+    rounds = _as_whole(pop_param(left, ROUNDS_NAMES, rounds), "num_boost_round", 1)
+    patience = _as_whole(pop_param(left, STOPPING_NAMES, None) or 0, "early_stopping_round", -1)
+    min_delta = float(_MIN_DELTA.parse(left.pop(_MIN_DELTA.name, 0.0)))
+    left.pop("first_metric_only", None)  # always true: see callbacks.EarlyStopping
+    threads = pop_param(left, _THREADS, None)
+    if threads is not None:
+        threads = max(0, _as_whole(threads, "num_threads", -1)) or None
+        left["num_threads"] = resolve_threads(threads)
+    names = pop_param(left, METRIC_NAMES, "ndcg")
+    metrics = metric_names(names, pop_param(left, _EVAL_AT, DEFAULT_EVAL_AT))
     losses = tuple(name for name in metrics if name == LOSS)
     metrics = tuple(name for name in metrics if name != LOSS)
-
+    # The objective with its parameters and the gain.
     native, function = None, None
     objective: TrainingObjective | None = None
     gain: Any = "exponential"
     if isinstance(chosen, CompiledFunction):
         raise ParameterError("this is a kernel, not an objective: pass the result of boostrank.define_objective")
     if callable(chosen) and not isinstance(chosen, TrainingObjective):
-        function, gain = chosen, pop_param(rest, ("gain",), "exponential")  # of metrics
+        function, gain = chosen, pop_param(left, ("gain",), gain)  # of metrics
     elif isinstance(chosen, str) and (of_native := of_engine(chosen)):
         engine, native = of_native
         if engine != backend.name:
-            words = f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}"
-            raise ParameterError(f"{words}: set backend={engine!r}")
-        gain = pop_param(rest, GAIN_NAMES, "exponential")
-        rest |= backend.params.of_native(native, parse_gain(gain))
+            raise ParameterError(
+                f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}: set backend={engine!r}"
+            )
+        gain = pop_param(left, GAIN_NAMES, gain)
+        left |= backend.params.of_native(native, parse_gain(gain))
     else:
-        objective, takes = _objective(chosen, rest, threads, backend)
+        objective, accepted = _make_objective(chosen, left, threads, backend)
         gain = objective.gain
-        _check_near_misses(rest, objective.name, takes, backend)
+        _check_near_misses(left, objective.name, accepted, backend)
     if losses and objective is None:
         words = "metric='loss' is for boostrank's objectives; pass feval= for the loss of another one"
         raise ParameterError(words)
-    idle = [name for name in rest if name in backend.params.of_objectives]
+    idle = [name for name in left if name in backend.params.of_objectives]
     if native is None and idle:
         used = "a custom objective" if objective is None else f"objective {objective.name!r}"
         raise ParameterError(f"{idle[0]!r} only affects {backend.name}'s own objectives: {used} would ignore it")
-    backend.params.check(rest)
-    return TrainingParameters(
-        objective, native, function, rest, rounds, stopping, min_delta, metrics, losses, threads, parse_gain(gain)
+    backend.params.check(left)
+    return Settings(
+        objective=objective,
+        native_objective=native,
+        function=function,
+        params=left,
+        rounds=rounds,
+        patience=max(0, patience),  # 0 and -1: off
+        min_delta=min_delta,
+        metrics=metrics,
+        losses=losses,
+        threads=threads,
+        gain=parse_gain(gain),
     )
 
 
-def _objective(
-    chosen: Any, rest: dict[str, Any], threads: int | None, backend: Backend
+def _make_objective(
+    chosen: Any, params: dict[str, Any], threads: int | None, backend: Backend
 ) -> tuple[TrainingObjective, tuple[Param, ...]]:
-    """Create the objective and remove its parameters from `rest`. Return it with the parameters that it accepts."""
+    """Create the objective, and remove its parameters from `params`. Also return what it accepts."""
     if isinstance(chosen, TrainingObjective):
-        known = [*OPTIONS, *MIXTURE_PARAMS, *(p for part in chosen.parts for p in part.spec.params)]
-        own = [name for name in rest if _of_objective_alone(name, known) or name in GAIN_NAMES]
-        if own:
-            raise ParameterError(f"{own[0]!r} is set both in params and on the Objective; set it once")
+        of_parts = (param for part in chosen.parts for param in part.spec.params)
+        accepted = (*OPTIONS, *MIXTURE_PARAMS, *of_parts)
+        for name in params:
+            if _of_objective_alone(name, accepted) or name in GAIN_NAMES:
+                raise ParameterError(f"{name!r} is set both in params and on the Objective; set it once")
         if chosen.threads is None and threads is not None:
             chosen = copy.copy(chosen)
             chosen.threads = threads
-        return chosen, tuple(known)
-    takes = (*chosen.params, *OPTIONS) if isinstance(chosen, ObjectiveSpec) else accepted_params(str(chosen))
-    if "lambdarank_norm" in rest and all(find_param(name, takes) for name in _NORMS):
-        rest |= dict.fromkeys(_NORMS, rest.pop("lambdarank_norm"))
-    own_params = {name: value for name, value in rest.items() if find_param(name, takes)}
-    for name in own_params:
-        if _of_objective_alone(name, takes):
-            del rest[name]
-    gain = pop_param(rest, GAIN_NAMES, None)
+        return chosen, accepted
+    is_spec = isinstance(chosen, ObjectiveSpec)
+    accepted = (*chosen.params, *OPTIONS) if is_spec else accepted_params(str(chosen))
+    if "lambdarank_norm" in params and all(find_param(name, accepted) for name in _NORMS):
+        params |= dict.fromkeys(_NORMS, params.pop("lambdarank_norm"))
+    of_objective = {name: value for name, value in params.items() if find_param(name, accepted)}
+    for name in of_objective:
+        if _of_objective_alone(name, accepted):
+            del params[name]
+    gain = pop_param(params, GAIN_NAMES, None)
     if gain is not None:
-        own_params["gain"] = gain
-    name = chosen.name if isinstance(chosen, ObjectiveSpec) else re.split(r"[(:]", str(chosen), maxsplit=1)[0].strip()
-    differing = backend.params.of_ours.get(OBJECTIVES.get(name).name, {}) if _is_ours(name) else {}
-    given = {find_param(key, takes) for key in own_params}
-    own_params |= {key: value for key, value in differing.items() if find_param(key, takes) not in given}
+        of_objective["gain"] = gain
+    # Some defaults of ours differ with this engine.
+    name = chosen.name if is_spec else re.split(r"[(:]", str(chosen), maxsplit=1)[0].strip()
+    is_ours = any(name == spec.name or name in spec.aliases for spec in OBJECTIVES)
+    defaults = backend.params.of_ours.get(OBJECTIVES.get(name).name, {}) if is_ours else {}
+    set_params = {find_param(name, accepted) for name in of_objective}
+    of_objective |= {name: value for name, value in defaults.items() if find_param(name, accepted) not in set_params}
     if isinstance(chosen, ObjectiveSpec):
-        return Objective(chosen, threads=threads, **own_params), takes
-    return parse_objective(str(chosen), threads=threads, **own_params), takes
+        return Objective(chosen, threads=threads, **of_objective), accepted
+    return parse_objective(str(chosen), threads=threads, **of_objective), accepted
 
 
 def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
@@ -212,33 +245,33 @@ def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
     return param is not None and param is not SEED
 
 
-def _check_near_misses(rest: Mapping[str, Any], objective: str, takes: tuple[Param, ...], backend: Backend) -> None:
+def _check_near_misses(
+    params: Mapping[str, Any], objective: str, accepted: tuple[Param, ...], backend: Backend
+) -> None:
     """Refuse engine parameters that are misspelt names of objective parameters."""
-    for name in rest:
+    for name in params:
         try:
-            backend.params.check({name: rest[name]})
+            backend.params.check({name: params[name]})
         except UnknownParameter:
-            theirs = [engine for engine in engines_with(name) if engine != backend.name]
-            if theirs:
-                words = f"{name!r} is a parameter of {theirs[0]} (backend={theirs[0]!r}), not of {backend.name}"
-                raise UnknownParameter(words) from None
-            own = [p.name for p in takes]
-            elsewhere = [s.name for s in OBJECTIVES if find_param(name, s.params)]
-            if not elsewhere and not did_you_mean(name, own, list_all=False):
+            others = [engine for engine in engines_with(name) if engine != backend.name]
+            if others:
+                raise UnknownParameter(
+                    f"{name!r} is a parameter of {others[0]} (backend={others[0]!r}), not of {backend.name}"
+                ) from None
+            names = [param.name for param in accepted]
+            owners = [spec.name for spec in OBJECTIVES if find_param(name, spec.params)]
+            if not owners and not did_you_mean(name, names, list_all=False):
                 raise
-            owners = f" ({', '.join(elsewhere)} does)" if elsewhere else ""
-            hint = did_you_mean(name, own)
-            raise ParameterError(f"objective {objective!r} has no parameter {name!r}{owners}.{hint}") from None
+            of_owners = f" ({', '.join(owners)} does)" if owners else ""
+            raise ParameterError(
+                f"objective {objective!r} has no parameter {name!r}{of_owners}.{did_you_mean(name, names)}"
+            ) from None
         except ParameterError:
             continue  # reported by the check of all parameters
 
 
-def _is_ours(name: str) -> bool:
-    return any(name == spec.name or name in spec.aliases for spec in OBJECTIVES)
-
-
 def as_list(values: Any) -> list[Any]:
-    """Return the elements of a list or tuple, no elements for None, or a single value as a list."""
+    """Return the elements of a list or tuple, none for None, or a single value as a list."""
     if values is None:
         return []
     return list(values) if isinstance(values, list | tuple) else [values]
@@ -246,13 +279,13 @@ def as_list(values: Any) -> list[Any]:
 
 def pop_param(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
     """Remove a parameter, given under any of its names, and return its value."""
-    given = [name for name in names if name in params]
-    if len(given) > 1:
-        raise ParameterError(f"{given[0]!r} and {given[1]!r} are the same parameter")
-    return params.pop(given[0]) if given else default
+    present = [name for name in names if name in params]
+    if len(present) > 1:
+        raise ParameterError(f"{present[0]!r} and {present[1]!r} are the same parameter")
+    return params.pop(present[0]) if present else default
 
 
-def _whole(value: Any, name: str, low: int) -> int:
+def _as_whole(value: Any, name: str, low: int) -> int:
     try:
         number = int(value)
         if isinstance(value, bool) or number != float(value) or not low <= number < 2**31:
@@ -281,7 +314,7 @@ def metric_names(metric: Any, eval_at: Any) -> tuple[str | Metric, ...]:
     if [n.lower() for n in names] in (["none"], ["null"], ["na"], [""], []):
         return ()
     cuts = eval_at.split(",") if isinstance(eval_at, str) else eval_at
-    cuts = [_whole(c, "eval_at", 1) for c in (cuts if hasattr(cuts, "__iter__") else [cuts])]
+    cuts = [_as_whole(c, "eval_at", 1) for c in (cuts if hasattr(cuts, "__iter__") else [cuts])]
     joined: list[str] = []
     for name in names:
         if name.isdigit() and joined and "@" in joined[-1]:  # "ndcg@1,3" split at its comma

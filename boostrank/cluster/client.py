@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.checking.user_file import ObjectiveFile, load_objective
 from boostrank.cluster.worker import CLIENT_SILENCE_SECONDS, Last, News, Shard, joined_ids
 from boostrank.cluster.workers import WORKER_TIMEOUT, Launcher, Workers, by_worker
 from boostrank.core import errors
+from boostrank.core.conventions import expression_of
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError, TrainingError, WorkerLost
 from boostrank.core.text import count_of
 from boostrank.data.arrays import common_space
@@ -27,14 +29,19 @@ from boostrank.engines.base import CallbackEnv, EvalResult, StopTraining
 from boostrank.files.source import matching
 from boostrank.fit.callbacks import History
 from boostrank.fit.checkpoint import Checkpoint
-from boostrank.fit.train import draft, named_sets, with_objective_of, with_params
+from boostrank.fit.folds import FoldSummary
+from boostrank.fit.from_data import name_sets, with_params
+from boostrank.fit.resolve import with_objective_of
+from boostrank.fit.settings import GAIN_NAMES, OBJECTIVE_NAMES, pop_param, split_params
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.options import KEYWORDS, Option, ReadOptions, TrainOptions, declared, takes_options
+from boostrank.options import DEFAULT_ROUNDS, GOOD, KEYWORDS, Option, ReadOptions, TrainOptions, declared, takes_options
 from boostrank.records import ModelInfo
 
 _LAUNCHERS = {kind: f"{kind.title()}Workers" for kind in ("local", "env", "dask", "spark", "ray")}
 """Mapping from modules in `boostrank.cluster` to the names of their launchers."""
-_OWN = [Option(name=name, help="") for name in ("tell", "worker_timeout", "format", "categorical_feature")]
+_OWN = [
+    Option(name=name, help="") for name in ("tell", "fold_ended", "worker_timeout", "format", "categorical_feature")
+]
 
 
 def launcher_of(workers: Any) -> Launcher:
@@ -55,7 +62,7 @@ def train(
     workers: Any,
     params: Mapping[str, Any] | None,
     data: Any,
-    num_boost_round: int = 100,
+    num_boost_round: int | None = None,
     valid: Any = None,
     valid_names: Sequence[str] | None = None,
     **options: Any,
@@ -69,7 +76,8 @@ def train(
         workers: "local:2" (processes on this machine); "env" (ranks started by torchrun, MPI, Slurm or Kubernetes,
             which all make this call and get the model); "dask:tcp://10.0.0.1:8786" or "dask:FILE"; "spark:8" or "ray:8"
             (tasks); a `distributed.Client`; or a `Launcher`.
-        params, num_boost_round: as for `boostrank.train`.
+        params, num_boost_round: as for `boostrank.train`. The objective may also be a Python file, and the gain an
+            expression over columns of the data.
         data: files of whole queries, or patterns ("shards/*.txt"), with paths that are valid on the workers; or a
             table, which is partitioned by query. A table is a Spark, Dask or Ray data frame for workers of the same
             kind, or a pandas, polars or Arrow table.
@@ -79,6 +87,8 @@ def train(
 
             * `checkpoint`: the model is saved to its path periodically, and can be continued with `init_model`;
             * `callbacks`: called in this process, without a model; `StopTraining` takes effect a few rounds later;
+            * `folds` and `quality`: folds are of the queries of all workers, which read their rows into memory;
+            * `fold_ended`: function that is called with a `boostrank.fit.folds.FoldSummary` after each fold;
             * `tell`: function that is called with a summary of the workers and data before training;
             * `worker_timeout`: number of seconds without an answer after which a worker is considered lost.
 
@@ -94,16 +104,16 @@ def train(
     if sets and all(map(_is_path, sets)):
         sets = [sets]
     if paths:
-        data, sets = _expanded(data), [_expanded(group) for group in sets]
-    named = named_sets(sets, valid_names, data)
-    if training.settings.stopping_rounds and not sets:
+        data, sets = _expand(data), [_expand(group) for group in sets]
+    pairs = name_sets(sets, valid_names, data)
+    if training.settings.patience and not sets and not training.on_folds:
         raise ParameterError("early stopping needs a validation set")
     launcher: Any = launcher_of(workers)
     with contextlib.closing(launcher):
         if launcher.rank:
-            found: RankingModel = launcher.serve()
-            return found
-        return training.on(launcher, data, dict(named), frames=not paths)
+            model: RankingModel = launcher.serve()
+            return model
+        return training.run(launcher, data, dict(pairs), frames=not paths)
 
 
 class ClusterTraining:
@@ -112,16 +122,29 @@ class ClusterTraining:
     def __init__(
         self,
         params: Mapping[str, Any] | None,
-        rounds: int,
+        rounds: int | None,
         tell: Callable[[str], None] | None = None,
+        fold_ended: Callable[[FoldSummary], Any] | None = None,
         worker_timeout: float = WORKER_TIMEOUT,
-        **given: Any,
+        **reading: Any,
     ) -> None:
         if not worker_timeout > 0:
             raise ParameterError(f"worker_timeout={worker_timeout!r} must be above 0 seconds")
-        own = {name: given.pop(name) for name in KEYWORDS if name in given}
-        options = with_params(TrainOptions(**own, rounds=rounds), params or {})
+        keywords = {name: reading.pop(name) for name in KEYWORDS if name in reading}
+        options = with_params(TrainOptions(**keywords, rounds=rounds), params or {})
         workers_of(options.backend)
+        # Files and expressions are read by the workers.
+        left = dict(options.params)
+        expression = expression_of(left.get(next((name for name in GAIN_NAMES if name in left), "")))
+        if expression is not None:
+            pop_param(left, GAIN_NAMES, None)
+            reading["gain"] = expression.text
+        objective = left.get(next((name for name in OBJECTIVE_NAMES if name in left), ""))
+        file = None
+        if isinstance(objective, str) and objective.endswith(".py"):
+            pop_param(left, OBJECTIVE_NAMES, None)
+            file = ObjectiveFile.read(objective)
+        options = replace(options, params=left, objective=file)
         for name in options.changed:
             if declared(TrainOptions)[name].alone:
                 raise ParameterError(f"{name} is not supported on clusters; remove it, or train on one machine")
@@ -130,22 +153,30 @@ class ClusterTraining:
             raise ParameterError(
                 "checkpoint must be Checkpoint(path, every=N); to continue, pass init_model, not resume"
             )
+        self.on_folds = bool(options.folds) or options.quality == GOOD
+        if self.on_folds and self._checkpoint:
+            raise ParameterError("folds on a cluster write no checkpoints: leave out checkpoint")
         self._model = None if options.init_model is None else as_model(options.init_model)
         self._options = replace(options, init_model=self._model, checkpoint=None, callbacks=None)
-        self._tell, self._timeout, self._reading = tell, worker_timeout, given
-        self._engine, drafted = get_backend(options.backend), draft(self._options)
-        self.settings = replace(drafted, params=with_objective_of(self._model, drafted.params)).settings
-        objective = self.settings.objective
-        if (objective is None and self.settings.native_objective is None) or (
-            objective is not None and any("source" in part.to_dict() for part in objective.parts)
-        ):
-            raise ParameterError("custom objectives are not supported on clusters; train on one machine")
-        self._engine.params.check_workers(self.settings.engine)
+        self._tell, self._fold_ended, self._timeout = tell, fold_ended, worker_timeout
+        self._reading, self._engine = reading, get_backend(options.backend)
+        local = self._options
+        if file is not None:
+            local = replace(local, objective=load_objective(file.path))
+        flat = with_objective_of(self._model, local.flat())
+        self.settings = split_params(flat, local.rounds or DEFAULT_ROUNDS, self._engine)
+        parts = () if self.settings.objective is None else self.settings.objective.parts
+        is_custom = not parts and self.settings.native_objective is None
+        if is_custom or (file is None and any("source" in part.to_dict() for part in parts)):
+            raise ParameterError(
+                "custom objectives are not supported on clusters; pass a Python file, or train on one machine"
+            )
+        self._engine.params.check_workers(self.settings.params)
         self._before = 0 if self._model is None else self._model.best_iteration
         self._history, self._saved = History(), 0
         self._history.rounds = self._before
 
-    def on(self, launcher: Launcher, data: Any, sets: Mapping[str, Any], *, frames: bool) -> RankingModel:
+    def run(self, launcher: Launcher, data: Any, sets: Mapping[str, Any], *, frames: bool) -> RankingModel:
         """Train on a launcher's workers. `data` and each validation set are paths, or a table if `frames`."""
         started, groups = time.perf_counter(), [data, *sets.values()]
         tables = [dict[str, Any]()] * launcher.size
@@ -182,31 +213,37 @@ class ClusterTraining:
         """
         workers, reading = self._workers, self._reading
         everything = [path for group in groups for path in group]
-        found = workers.work("sizes", [(everything, some) for some in tables])
-        sizes = dict(zip(workers.names, found, strict=True))
+        reports = workers.work("sizes", [(everything, of_worker) for of_worker in tables])
+        sizes = dict(zip(workers.names, reports, strict=True))
         if not groups:
             kinds = ["training", *(f"validation {i}" for i in range(len(valid_names)))]
-            held = [name for one in found for name in one]
-            groups = [[name for name in held if name.startswith(f"{kind} partition")] for kind in kinds]
+            names = [name for report in reports for name in report]
+            groups = [[name for name in names if name.startswith(f"{kind} partition")] for kind in kinds]
         if not groups[0]:
             raise DataError("there are no training shards")
-        training = place(groups[0], sizes)
+        training = assign_shards(groups[0], sizes)
         # Leave out workers without training rows.
         workers.ranks = [rank for rank in workers.ranks if training[workers.info[rank].name]]
         names = workers.names
-        validation = [place(group, {name: sizes[name] for name in names}, training) for group in groups[1:]]
-        reports = workers.work("read", [(training[name], reading) for name in names])
-        read = {shard.path: (i, number, shard) for i, one in enumerate(reports) for number, shard in enumerate(one)}
+        taking_part = {name: sizes[name] for name in names}
+        validation = [assign_shards(group, taking_part, training) for group in groups[1:]]
+        reports = workers.work("read", [(training[name], reading, self.on_folds) for name in names])
+        read = {
+            shard.path: (i, number, shard) for i, shards in enumerate(reports) for number, shard in enumerate(shards)
+        }
         order = [read[path] for path in groups[0]]
         self._shards = [shard for _, _, shard in order]
         refuse_shared_queries([(names[i], shard) for i, _, shard in order])
         refuse_mixed_weights(self._shards)
-        spaces, known = {shard.path: shard.space for shard in self._shards}, self._model and self._model.categories
-        self._space = common_space(spaces, known or {})
+        spaces = {shard.path: shard.space for shard in self._shards}
+        categories = {} if self._model is None else self._model.categories
+        self._space = common_space(spaces, categories)
         work = [(self._space, [group[name] for group in validation], reading) for name in names]
-        reports = workers.work("settle", work)
+        reports = workers.work("conform", work)
+        validation_shards: list[Shard] = []
         for i, set_name in enumerate(valid_names):
-            of_set = [(name, shard) for name, one in zip(names, reports, strict=True) for shard in one[i]]
+            of_set = [(name, shard) for name, sets in zip(names, reports, strict=True) for shard in sets[i]]
+            validation_shards += (shard for _, shard in of_set)
             refuse_shared_queries(of_set)
             ids, owners = _all_ids([*self._shards, *(shard for _, shard in of_set)])
             both = np.intersect1d(ids[owners < len(self._shards)], ids[owners >= len(self._shards)])
@@ -215,6 +252,8 @@ class ClusterTraining:
                 if reading.get("strict"):
                     raise DataError(text)
                 errors.warn_user(text, DataWarning)
+        if self.on_folds:
+            self._shards += validation_shards
         meshes = tuple(workers.info[rank].mesh for rank in workers.ranks)
         every = (self._checkpoint and self._checkpoint.every) or 0
         return self._options, meshes, valid_names, [(i, number) for i, number, _ in order], every
@@ -247,16 +286,22 @@ class ClusterTraining:
                 f"training{self._when()} of {total}: was it suspended?",
                 errors.TrainingWarning,
             )
-        assert isinstance(model, RankingModel) and model.summary is not None  # noqa: PT018
+        assert isinstance(model, RankingModel)
         model.info = self._of_all(model.info)
         sizes = {name: model.info["data"][name] for name in ("rows", "queries")}
-        model.summary = replace(model.summary, **sizes, seconds=time.perf_counter() - started)
+        if model.summary is not None:  # a single training
+            model.summary = replace(model.summary, **sizes, seconds=time.perf_counter() - started)
         return model
 
     def _listen(self, news: News) -> None:
         callbacks = sorted(self._callbacks, key=lambda callback: getattr(callback, "order", 0))
-        for iteration, begin, end, results in news.rounds:
-            env = CallbackEnv(None, self.settings.engine, iteration, begin, end, [EvalResult(*r) for r in results])
+        for event in news.events:
+            if isinstance(event, FoldSummary):
+                if self._fold_ended is not None:
+                    self._fold_ended(event)
+                continue
+            iteration, begin, end, results = event
+            env = CallbackEnv(None, self.settings.params, iteration, begin, end, [EvalResult(*r) for r in results])
             for callback in (self._history, *callbacks):
                 try:
                     callback(env)
@@ -270,18 +315,20 @@ class ClusterTraining:
 
     def _keep(self, error: TrainingError, total: int) -> None:
         """Attach the model of the completed rounds to the error, save it if there is a checkpoint, and say so."""
-        kept = self._workers.so_far(self._listen)
-        if kept is not None:
-            error.model = self._model_of(*kept)
+        completed = self._workers.so_far(self._listen)
+        if completed is not None:
+            error.model = self._model_of(*completed)
             if self._checkpoint is not None:
-                self._save_so_far(*kept)
+                self._save_so_far(*completed)
         if self._saved:
             words = f"{self._checkpoint.path} contains the first {self._saved} rounds: "
             words += f"continue it for {total - self._saved} more"
-        elif kept is not None:
-            words = f"the error's attribute `model` has the first {kept[0]} rounds"
+        elif completed is not None:
+            words = f"the error's attribute `model` has the first {completed[0]} rounds"
         elif not isinstance(error, WorkerLost):
             return
+        elif self.on_folds:
+            words = "an average over folds is all or nothing; train a single model to keep its rounds"
         elif self._history.rounds > self._before:
             words = "no worker could return its rounds, so they are lost; write checkpoints to keep them"
         else:
@@ -326,23 +373,23 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, str | os.PathLike)
 
 
-def _expanded(given: Any) -> list[str]:
+def _expand(patterns: Any) -> list[str]:
     """Return absolute paths. Workers report patterns without a match as unreadable."""
-    found: list[str] = []
-    for path in map(os.path.abspath, [given] if _is_path(given) else given):
+    paths: list[str] = []
+    for path in map(os.path.abspath, [patterns] if _is_path(patterns) else patterns):
         try:
-            found += matching(path)
+            paths += matching(path)
         except errors.FileFormatError:
-            found.append(path)
-    if not found:
+            paths.append(path)
+    if not paths:
         raise ParameterError("no shards were given")
-    twice = [path for path in dict.fromkeys(found) if found.count(path) > 1]
+    twice = [path for path in dict.fromkeys(paths) if paths.count(path) > 1]
     if twice:
         raise ParameterError(f"{twice[0]} is given twice")
-    return found
+    return paths
 
 
-def place(
+def assign_shards(
     shards: Sequence[str], sizes: Mapping[str, Mapping[str, int]], already: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[str]]:
     """Return each worker's shards in the given order, with about equal total sizes (the largest are assigned first).
@@ -352,16 +399,16 @@ def place(
         already: shards of another data set that are already assigned, by worker.
     """
     load = {worker: sum(sizes[worker][path] for path in (already or {}).get(worker, ())) for worker in sizes}
-    seen = {path: {worker: known[path] for worker, known in sizes.items() if path in known} for path in shards}
+    seen = {path: {worker: sizes[worker][path] for worker in sizes if path in sizes[worker]} for path in shards}
     owner: dict[str, str] = {}
-    for path, found in seen.items():
-        if not found:
+    for path, workers in seen.items():
+        if not workers:
             raise errors.InputError(
                 f"{path}: no worker can read it. Workers read their shards from their own file systems, so the path "
                 "must exist on one of them"
             )
-        if len(set(found.values())) > 1:
-            each = ", ".join(f"{size:,} bytes on {worker}" for worker, size in found.items())
+        if len(set(workers.values())) > 1:
+            each = ", ".join(f"{size:,} bytes on {worker}" for worker, size in workers.items())
             raise errors.InputError(f"{path}: {each}. Give different files different names")
     for path in sorted(shards, key=lambda path: -max(seen[path].values())):
         owner[path] = min(seen[path], key=lambda worker: load[worker])

@@ -1,0 +1,86 @@
+"""Execution of a plan: a single training or folds, on the features that occur, with at most so many trees."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from boostrank.core.errors import TrainingError
+from boostrank.core.types import Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.engines.trees import engine_names
+from boostrank.fit.folds import FoldEnded, join_sets, train_folds
+from boostrank.fit.plan import Plan, convert_sets
+from boostrank.fit.presets import occurring_columns
+from boostrank.fit.renewal import renew_leaves
+from boostrank.fit.run import run
+from boostrank.model.averaging import limited
+from boostrank.model.ranking_model import RankingModel
+from boostrank.options import QUICK
+
+
+def execute(plan: Plan, fold_ended: FoldEnded | None = None) -> RankingModel:
+    """Train according to a plan. `fold_ended` is called after each fold."""
+    for callback in plan.options.callbacks or ():
+        if hasattr(callback, "planned"):
+            callback.planned(plan)
+    data, columns = plan.train_set, used_columns(plan)
+    if columns is not None:
+        plan = _narrow(plan, columns)
+    try:
+        model = train_folds(plan, fold_ended) if plan.preset.folds else _train_once(plan)
+    except TrainingError as error:
+        if columns is not None and error.model is not None:
+            error.model = _widen(error.model, data, columns)
+        raise
+    return model if columns is None else _widen(model, data, columns)
+
+
+def _train_once(plan: Plan) -> RankingModel:
+    """Train a single model. The preset `quick` renews its leaves on the queries that stopped it, too."""
+    (training,) = plan.trainings
+    model, sets = run(training), plan.held_out_sets
+    in_memory = not any(data.on_disk for data in (training.train_set, *sets))
+    is_stopped = bool(sets) and training.patience > 0
+    if plan.preset.quality == QUICK and is_stopped and in_memory and training.collective.is_alone:
+        joined, _ = join_sets(training.train_set, sets)
+        model = renew_leaves(model, replace(training, train_set=joined, valid=()))
+    return model if training.tree_limit is None else limited(model, training.tree_limit)
+
+
+# Wide sparse data: train without features that never occur, and restore them in the model.
+
+
+def used_columns(plan: Plan) -> Int64Array | None:
+    """Return the columns that occur in the training set, in ascending order, or None if training keeps all columns.
+
+    Training keeps all columns if most occur, or if a parameter, a model or a column within queries refers to columns.
+    """
+    data, engine, training = plan.train_set, plan.engine, plan.trainings[0]
+    has_columns = data.categories or data.candidates is not None or training.within is not None
+    if has_columns or plan.init_model is not None or not engine.grows_trees:
+        return None
+    named = engine.params.named(plan.settings.params).keys() & engine.params.of_features
+    return None if named else occurring_columns(data)
+
+
+def _narrow(plan: Plan, columns: Int64Array) -> Plan:
+    names = tuple(plan.train_set.feature_names[i] for i in columns.tolist())
+
+    def narrow(data: RankingDataset) -> RankingDataset:
+        return replace(data, features=data.features[:, columns], feature_names=names)
+
+    train_set, valid = convert_sets(plan.train_set, plan.valid, narrow)
+    return plan.with_trainings(train_set=train_set, valid=valid)
+
+
+def _widen(model: RankingModel, data: RankingDataset, columns: Int64Array) -> RankingModel:
+    """Convert a model that was trained on some columns to all features in a data set."""
+    engine = model._engine
+    body = engine.format.widened(model._booster.to_bytes(), columns.tolist(), engine_names(data.feature_names))
+    of_all = {
+        "features": data.n_features,
+        "feature_names": list(data.feature_names),
+        "fingerprint": data.fingerprint,
+    }
+    info = model.info | {"data": {**(model.info.data or {}), **of_all}}
+    return model.altered(booster=engine.load(body), info=info)

@@ -1,0 +1,510 @@
+"""Training from files: clicks, route, reading, preset, checkpoint and model, on one machine or on a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from boostrank.checking.user_file import load_metric, load_objective
+from boostrank.clicks.log import PRIOR
+from boostrank.clicks.sidecar import Clicks, ClickTraining, click_reading
+from boostrank.core.conventions import expression_of, rule_of
+from boostrank.core.errors import InputError, ParameterError
+from boostrank.core.files import check_appendable, check_not_read, check_writable, remove_leftovers, reserved
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import missing_in
+from boostrank.engines import get_backend, of_engine
+from boostrank.export import TARGETS
+from boostrank.export.writing import split_declared_features
+from boostrank.files.assemble import read_files
+from boostrank.files.store import stream_files
+from boostrank.fit import callbacks
+from boostrank.fit.callbacks import StopRequest
+from boostrank.fit.checkpoint import Checkpoint, keeping_rounds, resume_words, save_or_rescue
+from boostrank.fit.click_gate import count_copies, report_gate
+from boostrank.fit.execute import execute
+from boostrank.fit.folds import FoldSummary
+from boostrank.fit.plan import Plan, Training
+from boostrank.fit.resolve import resolve
+from boostrank.fit.settings import Settings, as_list, check_options, headline
+from boostrank.metrics import Metric
+from boostrank.model.files import check_ending, sidecar_path
+from boostrank.model.ranking_model import RankingModel
+from boostrank.options import (
+    GOOD,
+    KEYWORDS,
+    NO_CACHE,
+    PLAIN,
+    FileOptions,
+    FitOptions,
+    TrainFilesOptions,
+    TrainOptions,
+    contradictions,
+    declared,
+    takes_options,
+)
+from boostrank.planning import choose_route, wanted_route
+from boostrank.tracking import JsonLines
+
+__all__ = ["FoldSummary", "Observer", "StopRequest", "train_files"]
+
+Fit = TypeVar("Fit", bound=FitOptions)
+_STRUCTS: tuple[Any, ...] = (TrainFilesOptions, TrainOptions, FileOptions)
+_LISTED = {name: option for struct in reversed(_STRUCTS) for name, option in declared(struct).items()}
+_LISTED["quality"] = replace(_LISTED["quality"], default=None)
+
+
+class Observer:
+    """An object that follows `train_files`. By default, its methods do nothing.
+
+    Attributes:
+        request: set its attribute `made` to stop the training after the current round. At the end, its attribute
+            `stopped` says whether the training ended early because of it.
+        callbacks: called each round, as in `boostrank.train`.
+        binning: function that is called with the rows binned so far and their number, or None.
+    """
+
+    callbacks: Sequence[Any] = ()
+    binning: Callable[[int, int], None] | None = None
+
+    def __init__(self, request: StopRequest | None = None) -> None:
+        self.request = request or StopRequest()
+
+    def say(self, line: str) -> None:
+        """Take a line about a choice or a finding."""
+
+    def has_chosen(self, options: TrainOptions) -> None:
+        """Take the options with their defaults, before any file is read."""
+
+    @contextlib.contextmanager
+    def reading(self, paths: Sequence[str]) -> Iterator[Callable[[int, int | None], None] | None]:
+        """Surround the reading of files, and return a function that takes the bytes read and their total."""
+        yield None
+
+    def has_read(self, paths: Sequence[str], data: RankingDataset, seconds: float) -> None:
+        """Take a data set that was read."""
+
+    @contextlib.contextmanager
+    def training(self, metric: str | None, names: Sequence[str], stops: bool) -> Iterator[None]:
+        """Surround the training and the writing of the model.
+
+        Args:
+            metric: name of the main metric, or None.
+            names: names of the trainings on folds; empty for a single training, or if workers choose them.
+            stops: whether early stopping may end a training.
+        """
+        yield
+
+    def fold_ended(self, fold: FoldSummary) -> None:
+        """Take the result of a fold."""
+
+    def saving(self) -> None:
+        """Take the end of the training, after which the model is written."""
+
+
+@takes_options(_LISTED.values())
+def train_files(train: Any, *, observer: Observer | None = None, **options: Any) -> RankingModel:
+    """Train a ranker from files, as the command `boostrank train` does, with the same options and defaults.
+
+    The files are read once, in memory or streamed, whichever fits. With `cluster`, each worker reads some of them.
+
+    Args:
+        train: one or more files, patterns ("shards/*.gz") or "-", which are read as one data set.
+        observer: an `Observer`, which is told about choices, progress and folds, and can stop the training.
+        options: the options in `boostrank train --help`, as fields of `boostrank.options.TrainOptions`,
+            `TrainFilesOptions` and `FileOptions`. `model` is the path to write, or None to write no file. `valid` is
+            one validation file or a list of them. `quality` is "good" by default. `objective` may be a Python file.
+
+    Returns:
+        The model. With `cluster="env"`, every rank gets it, and the first one writes it.
+
+    Raises:
+        InputError: options or files are invalid, which is found before training where possible.
+        TrainingError: there is nothing to learn, a gradient is not finite, or the model could not be written.
+
+    Example:
+        >>> import os, tempfile, boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> from boostrank.files.writer import write_libsvm
+        >>> path = os.path.join(tempfile.mkdtemp(), "train.txt")
+        >>> write_libsvm(path, make_ranking_data(queries=40, seed=1).dataset)
+        >>> model = boostrank.train_files(path, quality="quick", objective="xe-ndcg", rounds=5)
+        >>> model.best_iteration
+        5
+    """
+    for message in contradictions(_LISTED, options, lambda option: option.name):
+        raise ParameterError(message)
+    for name, paths in (("train", train), ("valid", options.get("valid"))):
+        options[name] = tuple(map(os.fspath, as_list(paths)))
+    options.setdefault("quality", None)
+    structs = []
+    for struct in _STRUCTS:
+        names = [name for name in declared(struct) if name in options]
+        structs.append(struct(**{name: options.pop(name) for name in names}))
+    files, training, reading = structs
+    return from_files(files, training, reading, observer or Observer())
+
+
+def from_files(
+    files: TrainFilesOptions, options: TrainOptions, reading: FileOptions, observer: Observer
+) -> RankingModel:
+    """Train from files, and write the model if it has a path; see `train_files`."""
+    if files.cluster == "env":
+        from boostrank.cluster.env import EnvWorkers
+
+        ranks = EnvWorkers()
+        if ranks.rank:
+            return ranks.serve()  # the first worker writes the model
+    # Check all options before any file is read.
+    columns = None
+    if files.clicks:
+        columns, options, reading = _use_clicks(files, options, reading)
+    options = _choose_quality(files, options, observer.say)
+    if options.folds and (files.cache not in (None, NO_CACHE) or files.route not in ("auto", "memory")):
+        raise ParameterError("--folds needs rows in memory; leave out --route and --cache")
+    target = TARGETS.get(files.target) if files.target else None
+    if target is not None:
+        _check_target(files, observer.say, engine=options.backend, within=options.within_query or "")
+        limited = options.within_limit(None if files.cluster else target.most_trees)
+        if limited is not options:
+            observer.say(f"--max-trees {target.most_trees}: the limit of {files.target}")
+        options = limited
+    checkpoint = _make_checkpoint(files, options)
+    options = replace(options, checkpoint=checkpoint)
+    observer.has_chosen(options)
+    with contextlib.ExitStack() as reservations:
+        if files.model is not None:
+            check_ending(files.model)
+            check_writable(files.model)
+        if files.log:
+            taken = [files.model, checkpoint and checkpoint.path]
+            check_appendable(files.log, [path for path in taken if path])
+        if files.model is not None:
+            reservations.enter_context(reserved(files.model))
+            remove_leftovers(sidecar_path(files.model))
+        if checkpoint is not None:
+            reservations.enter_context(checkpoint.reserved())
+            if checkpoint.exists and not checkpoint.resume:
+                raise InputError(
+                    f"{checkpoint.path}: the file contains an unfinished training; continue it with --resume, or use "
+                    "--resume-or-restart in jobs whose data change, or remove it"
+                )
+        if files.cluster:
+            return _train_on_cluster(files, options, reading, observer)
+        return _LocalTraining(files, options, reading, observer, columns).run()
+
+
+def resolve_objective(objective: Any) -> Any:
+    """Return an objective as `boostrank.train` takes it: that of a Python file is loaded."""
+    is_file = isinstance(objective, str) and objective.endswith(".py")
+    return load_objective(objective) if is_file else objective
+
+
+def load_options(options: Fit) -> Fit:
+    """Load the objective and the metrics from Python files, parse the gain, and silence the engine."""
+    options = replace(options, objective=resolve_objective(options.objective))
+    metrics: list[Any] = []
+    for metric in options.metrics:
+        is_file = isinstance(metric, str) and ".py" in metric
+        metrics.append(load_metric(metric) if is_file else metric)
+    for name in ("objective", "gain"):
+        if name in options.params:
+            raise ParameterError(f"{name!r} is not a parameter of the engine; use --{name}")
+    params = dict(options.params)
+    if "verbose" not in params:
+        params = {"verbosity": -1} | params
+    gain = None if options.gain is None else rule_of(options.gain)
+    return replace(options, metrics=tuple(metrics), gain=gain, params=params)
+
+
+def _use_clicks(
+    files: TrainFilesOptions, options: TrainOptions, reading: FileOptions
+) -> tuple[Any, TrainOptions, FileOptions]:
+    """Check that the files have clicks. Return their columns, and options for gains of clicks."""
+    objective = str(options.objective or "")
+    if options.gain is not None:
+        raise ParameterError("--clicks and --gain cannot be used together")
+    if of_engine(objective):
+        raise ParameterError(f"--clicks needs real gains, but {objective} takes grades; use a boostrank objective")
+    if len(files.train) > 1:
+        raise InputError("--clicks needs exactly one TRAIN file, whose rows the clicks refer to")
+    columns, reading = click_reading(files.click_columns, (*files.train, *files.valid), reading)
+    return columns, replace(options, gain="linear", metrics=options.metrics or ("dcg",)), reading
+
+
+def _choose_quality(files: TrainFilesOptions, options: TrainOptions, say: Callable[[str], None]) -> TrainOptions:
+    """Set the quality: "good" by default, or "plain" where folds need more than there is."""
+    requested, quality = options.quality, options.quality or GOOD
+    if not get_backend(options.backend).grows_trees:
+        if requested not in (None, PLAIN):
+            raise ParameterError(
+                f"--quality {requested} is not available: {options.backend} grows no trees. Use --quality plain"
+            )
+        quality = PLAIN
+        if requested is None:
+            say(f"quality {PLAIN}: {options.backend} grows no trees")
+    elif files.cluster and requested is None and not options.folds:
+        quality = PLAIN
+        say(f"quality {PLAIN}: workers stream their rows; --quality {GOOD} trains folds of rows in memory")
+    if options.init_model and quality == GOOD:
+        several = "the default" if requested is None else "--quality good"
+        raise ParameterError(
+            f"--init-model continues a single training, but {several} trains several models; add --quality quick or "
+            "--quality plain"
+        )
+    return replace(options, quality=quality)
+
+
+def _check_target(files: TrainFilesOptions, say: Callable[[str], None], **facts: Any) -> None:
+    """Raise or warn if the serving program cannot represent the model. `facts` are the arguments of `objections`."""
+    for objection in TARGETS.get(str(files.target)).objections(**facts):
+        line = f"--for {files.target}: {objection.words}; {objection.fix}"
+        if objection.final:
+            raise InputError(line)
+        say(line)
+
+
+def _make_checkpoint(files: TrainFilesOptions, options: TrainOptions) -> Checkpoint | None:
+    resumes = files.resume or files.resume_or_restart
+    if files.cluster or not (files.checkpoint_every or options.checkpoint or resumes):
+        return None
+    if isinstance(options.checkpoint, Checkpoint):
+        return options.checkpoint
+    if options.checkpoint is None and files.model is None:
+        raise ParameterError("name the checkpoint's file: checkpoint='model.checkpoint'")
+    path = options.checkpoint or f"{files.model}.checkpoint"
+    check_not_read(path, filter(None, [options.init_model]))
+    if files.model is not None:
+        outputs = (files.model, sidecar_path(files.model))
+        if os.path.realpath(path) in [os.path.realpath(output) for output in outputs]:
+            raise InputError(f"{path}: the checkpoint and the model need different files")
+    how = {"resume": files.resume, "resume_or_restart": files.resume_or_restart}
+    return Checkpoint(path, every=files.checkpoint_every, **how)
+
+
+def name_sets_of_files(paths: Sequence[str]) -> list[str]:
+    """Return the names of validation files without folders and extensions, or valid_0, valid_1, ... if names clash."""
+    names = []
+    for path in paths:
+        stem = Path(path).name.split(".")[0].strip("*?-_")
+        names.append(stem or Path(path).parent.name or path)
+    distinct = len(set(names)) == len(names) and "training" not in names
+    return names if distinct else [f"valid_{i}" for i in range(len(paths))]
+
+
+def _main_metric(settings: Settings) -> str | None:
+    names = [name for metric in settings.metrics for name in Metric.of(metric).names]
+    return headline([*names, *settings.losses])
+
+
+class _LocalTraining:
+    """A training from files on this machine.
+
+    Args:
+        columns: columns of the clicks in tables, if any.
+    """
+
+    def __init__(
+        self,
+        files: TrainFilesOptions,
+        options: TrainOptions,
+        reading: FileOptions,
+        observer: Observer,
+        columns: Any,
+    ) -> None:
+        self._files, self._observer, self._columns = files, observer, columns
+        expression, loaded = expression_of(options.gain), load_options(options)
+        log = [JsonLines(files.log)] if files.log else []
+        stopper = callbacks.StopWhenAsked(observer.request)
+        every = (*(loaded.callbacks or ()), *observer.callbacks, *log, stopper)
+        self._options = replace(loaded, callbacks=every)
+        self._settings, self._names = check_options(self._options), name_sets_of_files(files.valid)
+        self._on_folds = bool(options.folds) or options.quality == GOOD
+        if self._settings.patience and not self._names and not self._on_folds:
+            raise ParameterError("early stopping needs --valid, or --folds")
+        self._features, self._reading = split_declared_features(files.target, reading, files.train)
+        self._gain = None if expression is None else expression.text
+
+    def run(self) -> RankingModel:
+        """Read the files, train, and save the model."""
+        files, options, say = self._files, self._options, self._observer.say
+        if files.target:
+            params = get_backend(options.backend).params.named(self._settings.params)
+            _check_target(files, say, params=params)
+        self._load, self._keywords = self._choose_reader()
+        train_set, valid_sets = self._read_clicks() if files.clicks else self._read_sets()
+        for data in (train_set, *valid_sets):
+            if data.on_disk and self._observer.binning is not None:
+                data.features.watch = self._observer.binning
+        # Without a validation set, show the metric of the training set; folds have held-out queries.
+        watched = list(zip(self._names, valid_sets, strict=True))
+        if not watched and not self._on_folds:
+            watched = [("training", train_set)]
+        with contextlib.redirect_stdout(sys.stderr):  # the engines print
+            plan = resolve(options, train_set, watched)
+        if self._on_folds and not plan.preset.folds and not valid_sets:
+            plan = plan.with_trainings(valid=(("training", plan.train_set),))
+        if plan.preset.quality != PLAIN:
+            say(plan.preset.summary)
+        if files.target:
+            self._check_plan(plan)
+        return self._execute(plan)
+
+    def _choose_reader(self) -> tuple[Callable[..., RankingDataset], dict[str, Any]]:
+        """Return the function that reads files by the best route, and its options."""
+        files, options, is_labelled = self._files, self._options, self._columns is None
+        route = "memory" if options.folds else wanted_route(options.backend, files.route, files.cache)
+        work = {"params": self._settings.params, "folds": self._on_folds}
+        if files.clicks:
+            work["copies"] = count_copies(files.valid)
+        sets, sampling = (list(files.train), *files.valid), self._reading.keywords | {"labelled": is_labelled}
+        route, line = choose_route(sets, options, sampling, route=route, limit=files.memory_limit, **work)
+        if line:
+            self._observer.say(line)
+        keywords = replace(self._reading, keep_names=False, gain=self._gain).keywords
+        keywords |= {"threads": options.threads, "labelled": is_labelled}
+        if files.target:
+            keywords["takes_categories"] = TARGETS.get(files.target).categories
+        if route == "memory":
+            return read_files, keywords
+        cache = False if files.cache == NO_CACHE else files.cache or True
+        return stream_files, keywords | {"cache": cache, "external_memory": route == "external"}
+
+    def _read(self, paths: Sequence[str], like: RankingDataset | None = None) -> RankingDataset:
+        """Read files as one data set, with the features of `like`."""
+        started = time.monotonic()
+        with self._observer.reading(paths) as progress:
+            data = self._load(paths, **self._keywords, like=like, progress=progress)
+        self._observer.has_read(paths, data, time.monotonic() - started)
+        return data
+
+    def _say_constant(self, data: RankingDataset) -> None:
+        names = data.constant_features()
+        if names:
+            others = f" and {len(names) - 12} more" if len(names) > 12 else ""
+            listed = f"{', '.join(names[:12])}{others}"
+            self._observer.say(f"{len(names)} of {data.n_features} features are constant: {listed}")
+
+    def _read_sets(self) -> tuple[RankingDataset, list[RankingDataset]]:
+        """Return the training set and the validation sets."""
+        train_set = self._read(self._files.train)
+        self._say_constant(train_set)
+        return train_set, [self._read([path], like=train_set) for path in self._files.valid]
+
+    def _read_clicks(self) -> tuple[RankingDataset, list[RankingDataset]]:
+        """Return data sets with gains of clicks, and report whether debiasing helps."""
+        files, say = self._files, self._observer.say
+        data = self._read(files.train)
+        clicks = Clicks.read(files.train[0], data, self._columns, files.propensities, say)
+        prior = PRIOR if files.click_prior is None else files.click_prior
+        clicked = ClickTraining(clicks, self._columns, prior, say)
+        train_set = clicked.train_set
+        self._say_constant(train_set)
+        sets = [self._read([path], like=train_set) for path in files.valid]
+        pairs = zip(files.valid, sets, strict=True)
+        sets = [clicked.measured(path, data, self._on_folds) for path, data in pairs]
+        estimated = files.propensities is None
+        report_gate(clicked, self._options, self._settings.rounds, estimated=estimated)
+        return train_set, sets
+
+    def _check_plan(self, plan: Plan) -> None:
+        """Check that the target can represent the models of a plan."""
+        data, rounds = plan.train_set, plan.preset.rounds * len(plan.preset.members)
+        lacks = zip(data.feature_names, missing_in(data.features), strict=True)
+        _check_target(
+            self._files,
+            self._observer.say,
+            names=data.feature_names,
+            categorical=tuple(data.categories),
+            trees=min(rounds + data.n_features, plan.options.tree_limit or sys.maxsize),
+            missing=[name for name, is_missing in lacks if is_missing],
+            declared=self._features,
+        )
+
+    def _execute(self, plan: Plan) -> RankingModel:
+        """Train, save the model, and remove the checkpoint of a complete training."""
+        files, observer, checkpoint = self._files, self._observer, plan.options.checkpoint
+        request = observer.request
+        names = [training.name for training in plan.trainings] if plan.preset.folds else []
+        stops = bool(plan.preset.patience or plan.settings.patience)
+
+        def fold_ended(fold: int, training: Training, model: RankingModel) -> bool:
+            observer.fold_ended(FoldSummary.of_model(fold, training, model))
+            return not request.made
+
+        with observer.training(_main_metric(self._settings), names, stops):
+            with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as rescue:
+                if files.model is not None:
+                    rescue.enter_context(keeping_rounds(files.model))
+                model = execute(plan, fold_ended)
+            observer.saving()
+            if files.model is not None:
+                save_or_rescue(model, files.model, checkpoint)
+            folds = model.info.folds
+            request.stopped = request.stopped or (folds is not None and len(folds["rounds"]) < len(names))
+            if checkpoint and not request.stopped:
+                checkpoint.remove()
+        if checkpoint and checkpoint.resumed_at:
+            observer.say(f"resumed after round {checkpoint.resumed_at}")
+        if checkpoint and checkpoint.failures:
+            observer.say(f"{checkpoint.failures} checkpoints could not be written")
+        if checkpoint and request.stopped:
+            words = "there is no checkpoint to resume from"
+            if checkpoint.holds is not None:
+                words = resume_words(checkpoint)
+            observer.say(words)
+        return model
+
+
+def _train_on_cluster(
+    files: TrainFilesOptions, options: TrainOptions, reading: FileOptions, observer: Observer
+) -> RankingModel:
+    """Train on workers, which read the files, and save the model."""
+    from boostrank.cluster import train
+
+    loaded = load_options(options)
+    settings = check_options(loaded)
+    if any(metric.function is not None for metric in Metric.all_of(settings.metrics)):
+        raise InputError("workers of a cluster cannot load a metric from a file; leave out --metric FILE.py:NAME")
+    options = replace(options, params=loaded.params)  # the workers load the objective's file, and compute gains
+    changed = options.changed
+    user_callbacks = changed.pop("callbacks", ())
+    on_folds, so_far = bool(options.folds) or options.quality == GOOD, None
+    if files.model is not None and not on_folds:
+        so_far = Checkpoint(f"{files.model}.so-far", every=files.checkpoint_every)
+    elif files.checkpoint_every:
+        raise ParameterError("folds on a cluster write no checkpoints; leave out --checkpoint-every")
+    request = observer.request
+    with observer.training(_main_metric(settings), [], on_folds):
+        with contextlib.redirect_stdout(sys.stderr):
+            model = train(
+                files.cluster,
+                options.flat(),
+                files.train,
+                options.rounds,
+                [[path] for path in files.valid],
+                name_sets_of_files(files.valid),
+                **{name: value for name, value in changed.items() if name in KEYWORDS},
+                callbacks=[*user_callbacks, *observer.callbacks, callbacks.StopWhenAsked(request)],
+                **reading.keywords,
+                checkpoint=so_far,
+                tell=observer.say,
+                fold_ended=observer.fold_ended,
+                worker_timeout=files.worker_timeout,
+            )
+        observer.saving()
+        if files.model is not None:
+            save_or_rescue(model, files.model)
+        if so_far is not None:
+            for path in (so_far.path, sidecar_path(so_far.path)):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+        if model.summary is not None:  # the workers may have finished meanwhile
+            request.stopped &= model.summary.rounds < (model.info.trained_rounds or 0)
+    return model
