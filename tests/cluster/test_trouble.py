@@ -304,7 +304,6 @@ def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
         ({"params": {"early_stopping_round": 3}}, "early stopping needs a validation set"),
         ({"params": {"fill": 0}}, "fill"),
     ],
-    ids=str,
 )
 def test_what_does_not_go_together_is_refused_before_a_worker_hears_of_it(given: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
