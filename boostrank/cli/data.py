@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 
 class QueryIdOptions(Options):
+    """The option of tools that read the query ids of a table."""
+
     qid: str | None = option("Query id column of a table.", metavar="COLUMN", shown="qid, query_id or query")
 
 
@@ -53,6 +55,8 @@ class Tool(QueryIdOptions):
 
 
 class SeedOptions(Options):
+    """The option of tools that draw random numbers."""
+
     seed: int = option("Random seed.", 0, ge=0)
 
 
@@ -67,6 +71,8 @@ def _parse_parts(text: str) -> dict[str, float]:
 
 
 class Split(Tool, SeedOptions):
+    """Options of `boostrank data split`."""
+
     parts: dict[str, float] = option(
         "Fraction of the queries in each part. The sum is 1.", parse=("NAME=SHARE,...", _parse_parts)
     )
@@ -90,6 +96,8 @@ def _number_or_share(text: str) -> int | float:
 
 
 class Sample(Tool, SeedOptions):
+    """Options of `boostrank data sample`."""
+
     queries: int | float = option(
         "Number of queries to keep, or their approximate share: 10%.", parse=("N|SHARE%", _number_or_share)
     )
@@ -106,6 +114,8 @@ def sample(own: Sample) -> None:
 
 
 class Shard(Tool):
+    """Options of `boostrank data shard`."""
+
     parts: int = option("Number of files.", ge=1)
 
 
@@ -119,6 +129,8 @@ def shard(own: Shard) -> None:
 
 
 class Sort(Tool):
+    """Options of `boostrank data sort`."""
+
     memory_limit: int = option(
         "Amount of data to sort in memory at a time, such as 256MiB or 2GB. Temporary files are written next to OUT.",
         256 << 20,
@@ -137,6 +149,8 @@ def sort(own: Sort) -> None:
 
 
 class Merge(Tool):
+    """Options of `boostrank data merge`."""
+
     rename: bool = option("Prefix the query ids of each data set with 1-, 2-, ...")
 
 
@@ -150,6 +164,8 @@ def merge(own: Merge) -> None:
 
 
 class Join(QueryIdOptions):
+    """Arguments and options of `boostrank data join`."""
+
     judgements: str = argument("JUDGEMENTS", file="read")
     features: tuple[str, ...] = argument("FEATURES...", file="data")
     output: str = option("Table to write: .csv or .parquet.", short="-o", metavar="OUT", file="output")
@@ -230,6 +246,8 @@ def _run(tool: str, own: Tool, *arguments: Any, **options: Any) -> None:
 
 
 class Make(SeedOptions):
+    """Arguments and options of `boostrank data make`."""
+
     directory: str = argument("DIR", file="folder")
     queries: int = option("Number of queries of the three files together.", 3000, ge=3, le=10_000_000)
     mean_length: float = option("Mean number of documents per query.", 40.0, ge=1, le=100_000)
@@ -269,6 +287,8 @@ def make(own: Make) -> None:
 
 
 class CountClicks(Options):
+    """Arguments and options of `boostrank data count-clicks`."""
+
     sessions: tuple[str, ...] = argument("SESSIONS...", file="data")
     output: str = option("Click log to write; --clicks finds DATA.clicks next to DATA.", short="-o", file="write")
     position: str = option("Column with the document's position in the list, from 1.", "position", metavar="COLUMN")
@@ -309,6 +329,8 @@ def count_clicks(own: CountClicks) -> None:
 
 
 class PropensityCommand(JsonOptions):
+    """Arguments and options of `boostrank data propensities`."""
+
     clicks: str = argument("CLICKS", file="read")
     click_columns: tuple[str, ...] | None = option(
         "Columns that hold the clicks: position, impressions, clicks; and document, if a document has one row per "
@@ -368,6 +390,8 @@ def _print_propensities(found: Propensities) -> None:
 
 
 class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
+    """Arguments and options of `boostrank data simulate-clicks`."""
+
     ranker: str = argument("MODEL|SCORES", file="read")
     data: tuple[str, ...] = argument("DATA...", file="data")
     output: str = option("Click log to write.", short="-o", file="write", group="Options")

@@ -15,6 +15,8 @@ from boostrank.options import FileOptions, JsonOptions, ModelOptions, ThreadOpti
 
 
 class Predict(ModelOptions, ThreadOptions):
+    """Options of `boostrank predict`."""
+
     output: str = option("File to write the scores to.", "-", short="-o", file="stream", shown="-, standard output")
     run: str | None = option(
         "Write a TREC run file with this tag: lines `query Q0 document rank score TAG`.", metavar="TAG"
@@ -78,6 +80,8 @@ def predict(own: Predict, reading: FileOptions) -> None:
 
 
 class Calibrate(ModelOptions, JsonOptions, ThreadOptions):
+    """Options of `boostrank calibrate`."""
+
     output: str | None = option("Model file to write.", short="-o", file="write", shown="MODEL")
 
 

@@ -24,6 +24,7 @@ def print_table(rows: Sequence[Sequence[str]], remarks: Iterable[str] = ()) -> N
 
 
 def width() -> int:
+    """Return the number of columns of the terminal, or of the width that was set for help."""
     return click.get_current_context().terminal_width or shutil.get_terminal_size().columns
 
 
@@ -200,6 +201,7 @@ class RoundProgress(_Progress):
 
     @property
     def seconds(self) -> float:
+        """The seconds since the training began."""
         return time.monotonic() - self._started
 
     def binning(self, done: int, rows: int) -> None:

@@ -394,6 +394,7 @@ def time_text(word: str) -> str:
 
 
 def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return ids of any type as texts, object[n]."""
     return np.fromiter(map(str, ids), object, ids.size)
 
 

@@ -417,6 +417,7 @@ def _check_defaults(model: RankingModel, served: ServedModel, target: TargetSpec
 
 
 def moved_line(moves: Verification) -> str:
+    """Describe how many documents change rank, and where the first scores differ."""
     if moves.level != DIFFERENT or moves.first is None:
         return f"none of {moves.documents:,} documents changes its rank"
     row, query, own, given = moves.first

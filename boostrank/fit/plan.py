@@ -134,17 +134,21 @@ class Draft:
 
     @property
     def threads(self) -> int:
+        """The number of threads: the option, or all available cores."""
         return resolve_threads(self.settings.threads)
 
     @property
     def seed(self) -> int:
+        """The seed in the parameters, under any of its names, or 0."""
         return int(pop_param(dict(self.params), SEED_NAMES, 0))
 
     def seeded(self, seed: int) -> Self:
+        """Return a copy whose parameters have this seed, under the name `seed` alone."""
         kept = {name: value for name, value in self.params.items() if name not in SEED_NAMES}
         return replace(self, params={**kept, "seed": seed})
 
     def with_options(self, **changed: Any) -> Self:
+        """Return a copy with other values of these options."""
         return replace(self, options=replace(self.options, **changed))
 
 

@@ -159,6 +159,8 @@ def check(plan: Plan) -> None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedTraining:
+    """A training whose columns, start and engine parameters are complete."""
+
     given: TrainingParameters
     train_set: RankingDataset
     valid: tuple[tuple[str, RankingDataset], ...]

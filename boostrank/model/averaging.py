@@ -101,6 +101,7 @@ def cut_model(model: RankingModel, rounds: int) -> RankingModel:
 
 
 def count_trees(model: RankingModel) -> int:
+    """Return the number of trees up to the best round, with those of a linear start."""
     start, each = tree_counts(model)
     return start + each * model.best_iteration
 

@@ -119,6 +119,7 @@ class WithinColumns:
 
     @property
     def added(self) -> tuple[str, ...]:
+        """The names of the added columns, such as "rank(price|query)", kind by kind."""
         names = engine_names(self.features)
         return tuple(f"{kind}({names[column]}|query)" for kind in self.kinds for column in self.of)
 
@@ -129,10 +130,12 @@ class WithinColumns:
 
     @property
     def sources(self) -> list[int]:
+        """The position of the feature that each added column follows."""
         return list(self.of) * len(self.kinds)
 
     @property
     def record(self) -> WithinRecord:
+        """Return the kinds and the features' names as JSON data for `MODEL.meta.json`."""
         return {"kinds": list(self.kinds), "of": [self.features[column] for column in self.of]}
 
     def words(self, most: int = 4) -> str:
@@ -227,6 +230,7 @@ class RowsWithin(Rows):
 
     @property
     def store(self) -> Any:
+        """The store of the rows without the added columns."""
         return self._stored.store
 
     def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:

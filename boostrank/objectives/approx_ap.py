@@ -38,6 +38,7 @@ PARAMS = (
 
 @objective_kernel(params=PARAMS, scratch=AP_SCRATCH, int_scratch="place", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus J, a smooth average precision, with its gradient and curvature by score."""
     n = query.scores.size
     if n < 2 or query.query_const[0] == 0.0:
         return 0.0

@@ -31,6 +31,7 @@ PARAMS = (ALPHA, K, BETA, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus J, the NDCG of smooth ranks, with its gradient and curvature by score."""
     cut = params.k + 0.5 if params.k > 0 else math.inf
     return sigmoid_dcg(query, params, params.alpha, cut, 1.0 / params.beta, grad, hess, scratch)
 

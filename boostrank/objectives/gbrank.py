@@ -36,6 +36,7 @@ PARAMS = (
 
 @objective_kernel(params=PARAMS, scratch=MARGIN_SCRATCH, by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Sum the squared hinges of the pairs, with their gradient and number of pairs by score."""
     return margin_pairs(query, params.tau, True, grad, hess, scratch)
 
 

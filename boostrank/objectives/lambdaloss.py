@@ -77,6 +77,10 @@ _SHORT, _SHORT_A_GRADE = 800, 10
 )
 @allocates
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute the weighted losses of the pairs, with weights constant in the derivatives.
+
+    The loss is 0 unless `params.with_loss`.
+    """
     n, blend = query.scores.size, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:

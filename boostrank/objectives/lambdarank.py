@@ -69,6 +69,7 @@ _TABLE_REACH = 50.0
 
 @objective_kernel(params=PARAMS, scratch=f"{SWAP_SCRATCH} z", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute the lambdas and curvatures of the pairs, and minus the hard metric as the loss."""
     n, blend = query.scores.size, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:

@@ -29,6 +29,7 @@ PARAMS = (Param("target", "labels", "softmax of these values is the target distr
 
 @objective_kernel(params=PARAMS, scratch="target p q rest")
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute the cross entropy of a query, with its gradient q - p and Hessian q (1 - q)."""
     n, scores = query.scores.size, query.scores
     if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
         return 0.0

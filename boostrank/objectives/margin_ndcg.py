@@ -82,6 +82,7 @@ _FLAT = 1e-9  # largest rounding of a mean of ranks
     by_score=True,
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute the bound at its worst ranking, with its subgradient and a curvature by score."""
     scores, gains, n = query.scores, query.gains, query.scores.size
     margin, blend = params.margin, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)

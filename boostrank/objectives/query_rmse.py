@@ -25,6 +25,7 @@ PARAMS = (target_param("labels"),)
 
 @objective_kernel(params=PARAMS)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute the squared error around the query's offset, with its exact derivatives."""
     n, doc, total = query.scores.size, query.doc_const, 0.0
     for i in range(n):
         # From the first error, so that a common offset costs no digits.

@@ -42,6 +42,7 @@ _FACTORS = 512
     params=PARAMS, scratch="r group_r one wrong every equal state:3", int_scratch="member grade spare", by_score=True
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Sum the logistic losses of the pairs, pair by pair in short lists and else by sums."""
     s, g, alpha = query.scores, query.gains, 1.0 / params.sigma
     if pair_by_pair(params.sums, s.size):
         return _logistic_pairs(s, g, alpha, grad, hess, scratch.r)

@@ -29,6 +29,7 @@ PARAMS = (*SHF_PARAMS, mix_param(0.5, "follows eq (19) over the training"), targ
 
 @objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Mix the squared error and minus J of SHF-SDCG, with their gradients and Hessians."""
     value = shf_sdcg(query, params, grad, hess, scratch)
     if query.scores.size == 0:
         return value

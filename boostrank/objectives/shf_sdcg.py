@@ -33,6 +33,7 @@ PARAMS = SHF_PARAMS
 
 @objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus J, the NDCG of hinge ranks, with its gradient and a majoriser."""
     return shf_sdcg(query, params, grad, hess, scratch)
 
 

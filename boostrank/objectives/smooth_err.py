@@ -36,6 +36,7 @@ PARAMS = (ALPHA, MAX_GAIN, Param("draws", 16, "number of users sampled per round
 
 @objective_kernel(params=PARAMS, scratch="ranks slope first chance work:4", int_scratch="place", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus J, a mean over sampled users, with its gradient and curvature proxy."""
     n, alpha, draws = query.scores.size, params.alpha, params.draws
     if n < 2 or query.query_const[0] == 0.0:
         return 0.0

@@ -33,6 +33,7 @@ PARAMS = (ALPHA, RELEVANT_FROM, SUMS)
 
 @objective_kernel(params=PARAMS, scratch="ranks slope first work:4", int_scratch="place", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus J, a smooth reciprocal rank, with its gradient and curvature proxy."""
     n, alpha = query.scores.size, params.alpha
     if n < 2 or query.query_const[0] == 0.0:
         return 0.0

@@ -93,6 +93,7 @@ _NODES = 4
 )
 @allocates
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus J in the annealed rounds, and the squared error in the warm ones."""
     n, mix = query.scores.size, params.mix
     if n == 0:
         return 0.0

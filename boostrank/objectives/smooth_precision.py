@@ -40,6 +40,7 @@ PARAMS = (
 
 @objective_kernel(params=PARAMS, scratch="ranks slope work:4", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus J, a smooth precision at k, with its gradient and curvature proxy."""
     n, k, beta = query.scores.size, params.k, params.beta
     if n <= k or query.query_const[0] == 0.0:
         return 0.0

@@ -105,6 +105,7 @@ def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, value
 @objective_kernel(params=PARAMS, scratch=f"others own room:{ROOM}", by_score=True)
 @allocates
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus the expected NDCG under Gaussian scores, with its derivatives."""
     n, blend, model = query.scores.size, params.train_discount, params.ranks
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:

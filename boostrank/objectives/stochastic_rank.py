@@ -64,6 +64,7 @@ _NARROWEST = 1e-290
 @objective_kernel(params=PARAMS, scratch="z drop noise noisy x g pulls", int_scratch="places spare", by_score=True)
 @allocates
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Estimate the gradient of smoothed NDCG from noisy orders; the Hessian is 1."""
     n, s, blend = query.scores.size, query.scores, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:

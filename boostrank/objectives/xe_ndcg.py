@@ -35,6 +35,7 @@ _LEAST_REST = 1e-200
 
 @objective_kernel(params=PARAMS, scratch="q rest p a")
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute the cross entropy towards drawn gains, with the corrected gradient."""
     n, scores, gains = query.scores.size, query.scores, query.gains
     if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
         return 0.0

@@ -71,6 +71,7 @@ _LEAST_WEIGHT = 1e-20
     params=PARAMS, scratch="target noisy grades up down reading", int_scratch="places spare", by_score=True
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Sum the losses of the pairs in noisy orders, with gradient and curvature by score."""
     n, s, divisor = query.scores.size, query.scores, ideal_dcg(query.query_const, 0.0)
     if n < 2 or divisor <= 0.0:
         return 0.0
