@@ -43,6 +43,16 @@ class WithinQuery:
 
     Raises:
         ParameterError: if a kind is unknown or repeated.
+
+    Example:
+        >>> import boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
+        >>> params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+        >>> within = boostrank.WithinQuery("rank", of=[1])
+        >>> model = boostrank.train(params, data, 3, within_query=within)
+        >>> len(model.within_query.added)
+        1
     """
 
     kinds: Sequence[str] = ("rank", "zscore")

@@ -146,6 +146,12 @@ class Objective(TrainingObjective):
 
     Raises:
         ParameterError: the name or a parameter is unknown, or a value is out of range.
+
+    Example:
+        >>> import boostrank
+        >>> objective = boostrank.Objective("shf", sigma=0.5, k=10)
+        >>> objective.name, objective.params["sigma"], objective.params["k"]
+        ('shf-sdcg', 0.5, 10)
     """
 
     def __init__(

@@ -57,6 +57,12 @@ class Mixture(TrainingObjective):
 
     Raises:
         ParameterError: a name is unknown, a value is out of range, or a part is itself a mixture.
+
+    Example:
+        >>> import boostrank
+        >>> mixture = boostrank.Mixture("listnet", "shf-sdcg(sigma=0.5)", mix=0.2)
+        >>> mixture.name, mixture.factors(0, [2.0, 4.0])
+        ('mix(listnet, shf-sdcg)', (0.1, 0.2))
     """
 
     def __init__(

@@ -16,6 +16,14 @@ normalised features; the default here suits scores on the scale of labels.
 
 Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), c = dJ / dpi, w = P (1 - P), a proxy that bounds |P''|.
 Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("approx-ap(alpha=5)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([-0.655], [-0.07, 0.3, -0.374, 0.144])
 """
 
 from __future__ import annotations

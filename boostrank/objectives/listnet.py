@@ -12,6 +12,14 @@ step can be long: 2,180 for the relevant one of two documents with scores 0 and 
 over documents, and no harm was seen. h = (q + p) / 2 bounds every step by 2, and gave no more:
 NDCG@10 on sparse-long (100 trees) -.0017 [-.0053, .0019], on OHSUMED within .001.
 Cost: n exponentials per query.
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("listnet", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([1.417], [-0.378, 0.23, 0.059, 0.089])
 """
 
 from __future__ import annotations

@@ -37,6 +37,14 @@ in the paper on grades.
 
 Hessian: 1, plain gradient boosting; a proxy.
 Cost: a sort, and k^2 m for the assignment, m = min(n, k times the number of distinct gains).
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("margin-ndcg(k=2)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([1.333], [-1.0, 1.0, 0.0, 0.0])
 """
 
 from __future__ import annotations

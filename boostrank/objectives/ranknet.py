@@ -7,6 +7,14 @@ Long queries have more weight than short ones, because pairs are summed and not 
 Source: Burges et al., "Learning to rank using gradient descent", ICML 2005, with target probability 1 for the better
 document. Hessian: the exact diagonal. Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with
 sums="direct".
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("ranknet(sigma=0.5)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([3.499], [-3.197, 2.391, -0.44, 1.247])
 """
 
 from __future__ import annotations

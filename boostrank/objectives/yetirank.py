@@ -20,6 +20,14 @@ Defaults are CatBoost's, and the algorithm is that of its CPU version.
 
 Hessian: a proxy, the curvature w rho (1 - rho) of the pair losses with constant w, as in CatBoost.
 Cost: n log n per permutation, with a random number per document and two exponentials per neighbour.
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("yetirank(permutations=4)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([0.343], [-0.178, 0.118, -0.009, 0.069])
 """
 
 from __future__ import annotations
