@@ -56,7 +56,7 @@ def doctor(
         >>> features = np.arange(10, dtype=np.float32).reshape(5, 2)
         >>> data = boostrank.RankingDataset(features, np.array([2.0, 0, 1, 0, 1]), queries)
         >>> [finding.check for finding in boostrank.doctor(data, valid=data)]
-        []
+        ['leaked-queries']
     """
     sets = [("train", files)]
     for role, more in (("valid", valid), ("test", test)):

@@ -77,7 +77,7 @@ def page(spec: ObjectiveSpec) -> str:
     module = sys.modules.get(spec.kernel.py_func.__module__) or importlib.import_module(spec.kernel.py_func.__module__)
     title, _, body = (module.__doc__ or "").strip().partition("\n\n")
     body, _, example = body.partition("\n\nExample:\n\n")
-    shown_example = ["## Example", "", "```python", dedent(example).strip(), "```", ""]
+    shown_example = ["## Example", "", "```pycon", dedent(example).strip(), "```", ""]
     if not example:
         shown_example = []
     own = {**spec.default_schedules, **spec.default_options}
@@ -114,7 +114,7 @@ def page(spec: ObjectiveSpec) -> str:
             "",
             title.strip(),
             "",
-            body.strip(),
+            body.strip("\n"),
             "",
             *shown_example,
             "## Parameters",
