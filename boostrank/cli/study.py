@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Average(Options):
-    """Arguments and options of `boostrank average`."""
+    """Arguments and options of `boostrank study average`."""
 
     models: tuple[str, ...] = argument("MODEL...", file="read")
     model: str = option("Model file to write.", short="-m", file="write")
