@@ -331,6 +331,8 @@ PLAIN, QUICK, GOOD = "plain", "quick", "good"
 
 
 class ThreadOptions(Options):
+    """Options of commands that run on several threads."""
+
     threads: int | None = option(
         "Number of threads. The result does not depend on it.",
         ge=1,
@@ -340,16 +342,22 @@ class ThreadOptions(Options):
 
 
 class JsonOptions(Options, group="Results"):
+    """Options of commands whose result can be printed as JSON."""
+
     as_json: bool = option("Print the result as JSON.", flag="--json")
 
 
 class ConfigOptions(Options, group="Data and output"):
+    """Options of commands that take values from a configuration file."""
+
     config: str | None = option(
         "TOML file with long option names as keys and the tables [set] and [param]. Flags override it.", file="read"
     )
 
 
 class ConventionOptions(Options, group="Metrics and stopping"):
+    """Options that settle what metrics leave open; see `Conventions`."""
+
     gain: Any = option(
         "Gain of a label: exponential, linear, or a table such as 0,1,3,7. Also an expression over columns, computed "
         "for each row: '0.7*label + 0.3*log1p(margin)'.",
@@ -362,6 +370,8 @@ class ConventionOptions(Options, group="Metrics and stopping"):
 
 
 class ObjectiveOptions(Options, group="Objective"):
+    """Options that select an objective and set its parameters."""
+
     objective: Any = option(
         "Training objective, listed by `boostrank objectives`. Also a mixture, 'mix(shf-sdcg, regression)', an "
         "objective of the engine, lightgbm:lambdarank, or your own file, my.py.",
@@ -380,6 +390,8 @@ class ObjectiveOptions(Options, group="Objective"):
 
 
 class TreeOptions(Options, group="Trees"):
+    """Options of the engine, its rounds and its trees."""
+
     backend: str = option(
         "Tree engine, or linear for a linear model, which takes one optimiser step per round.",
         "lightgbm",
@@ -406,6 +418,8 @@ class TreeOptions(Options, group="Trees"):
 
 
 class StoppingOptions(Options, group="Metrics and stopping"):
+    """Options that select metrics, early stopping and the seed of a training."""
+
     metrics: tuple[str, ...] = option(
         "Metric to report each round, such as ndcg, map@10, or a function in a file, my.py:name.",
         flag="--metric",
@@ -457,6 +471,8 @@ class FitOptions(ObjectiveOptions, TreeOptions, ThreadOptions, StoppingOptions, 
 
 
 class WithinQueryOptions(Options, group="Start and features"):
+    """Options that add features relative to the other documents of a query."""
+
     within_query: Any = option(
         "Add per-query features: rank, zscore, best (difference from the query's maximum) or mean (difference from "
         "its mean). The saved model computes them itself.",
@@ -471,6 +487,8 @@ class WithinQueryOptions(Options, group="Start and features"):
 
 
 class StartOptions(Options, group="Start and features"):
+    """Options of the scores from which trees start."""
+
     start: str | None = option(
         "Initial scores. linear: those of a cross-fitted ridge regression, which becomes part of the model. auto: "
         "linear for the objective auto, otherwise none.",
@@ -484,6 +502,8 @@ class SingleOptions(FitOptions, WithinQueryOptions, StartOptions):
 
 
 class FillOptions(Options, group="Start and features"):
+    """Options that replace missing values, in training and in scoring."""
+
     fill: Any = option(
         "Replace missing values, also when scoring: by a number, mean or median of the training data, for all numeric "
         "features or by name. For programs that know no missing values.",
@@ -556,6 +576,8 @@ KEYWORDS = {
 
 
 class MemoryOptions(Options, group="Memory and machines"):
+    """Options of the memory that a training may use."""
+
     memory_limit: int | None = option(
         "Memory limit of the training, such as 800MB or 2GB. The route is chosen to stay below it. If none does, "
         "training is refused.",
@@ -565,6 +587,8 @@ class MemoryOptions(Options, group="Memory and machines"):
 
 
 class ClickOptions(Options, group="Clicks"):
+    """Options that read clicks in place of labels."""
+
     clicks: bool = option(
         "Use clicks in place of labels: clicks divided by exposure, from FILE.clicks "
         "(`row,position,impressions,clicks`). Documents that were never shown are left out."
@@ -578,6 +602,8 @@ class ClickOptions(Options, group="Clicks"):
 
 
 class PropensityOptions(ClickOptions, group="Clicks"):
+    """Options that read clicks, and the propensities that correct them."""
+
     propensities: str | None = option(
         "Propensities of positions, a file written by `boostrank data propensities`.",
         file="read",
@@ -587,6 +613,8 @@ class PropensityOptions(ClickOptions, group="Clicks"):
 
 
 class TargetOptions(Options, group="Data and output"):
+    """Options that name the program which will serve the model."""
+
     target: str | None = option(
         "Program that will serve the model, a target of `boostrank export --to`. Check that it can hold the model.",
         flag="--for",
@@ -671,6 +699,8 @@ class StudyOptions(MeasureOptions, group="Measures"):
 
 
 class ModelOptions(Options):
+    """Arguments of commands that apply a model to data."""
+
     model: str = argument("MODEL", file="read")
     data: tuple[str, ...] = argument("DATA...", file="data")
 

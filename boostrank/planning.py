@@ -254,10 +254,12 @@ class Route:
 
     @property
     def options(self) -> str:
+        """The options of `boostrank train` that select this route."""
         return f"--backend {self.backend} --route {'bins' if self.name == 'again' else self.name}"
 
     @property
     def words(self) -> str:
+        """The route in a few words, as the table of `boostrank plan` has it."""
         return _WORDS[self.name]
 
 
@@ -274,12 +276,14 @@ class Work:
 
     @property
     def leaves(self) -> int:
+        """The maximum number of leaves a tree: a parameter, 2^max_depth (at most 2^20), or 31."""
         depth = int(self.params.get("max_depth", 0) or 0)
         default = min(2**depth, 2**20) if depth > 0 else 31
         return int(next((self.params[name] for name in _LEAVES if self.params.get(name) is not None), default))
 
     @property
     def max_bin(self) -> int:
+        """The maximum number of bins of a feature: a parameter, or 255."""
         return int(next((self.params[name] for name in _BINS if name in self.params), 255))
 
 

@@ -46,6 +46,8 @@ class CategoryRecord(TypedDict, total=False):
 
 
 class DataRecord(TypedDict, total=False):
+    """The training data of a model: size, files, reading options, features and categories."""
+
     rows: Count
     queries: Count
     absent: str | None
@@ -91,6 +93,8 @@ class FoldsRecord(TypedDict, total=False):
 
 
 class WithinRecord(TypedDict):
+    """The columns within queries of a model: their kinds, and the features they follow."""
+
     kinds: list[str]
     of: NotRequired[list[str]]
 
@@ -286,6 +290,8 @@ class CacheHeader(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class KnownRecord(TypedDict):
+    """What the first reading found: warnings, constant columns, and missing values a column."""
+
     warnings: list[str]
     constant: list[Count]
     missing: list[Count]
@@ -293,12 +299,16 @@ class KnownRecord(TypedDict):
 
 
 class PlacesRecord(TypedDict):
+    """Where rows stand: (name, lines, rows) of each file, and how its rows are counted."""
+
     files: list[tuple[str, int, int]]
     header_lines: Count
     by_row: bool
 
 
 class CacheNote(Struct, kw_only=True):
+    """The note of a cached data set: shape, files, reading options, features and findings."""
+
     shape: tuple[Count, Count]
     base: int
     is_sparse: bool
@@ -329,6 +339,8 @@ class NoiseMetric(Struct):
 
 
 class NoiseRecord(Struct):
+    """The file of `boostrank study noise`: for each metric, the difference that matters."""
+
     metrics: Annotated[dict[str, NoiseMetric], Meta(min_length=1)]
 
 

@@ -47,6 +47,7 @@ class Constant(_Written):
         return self.value
 
     def over(self, total: int) -> Constant:
+        """Return the schedule itself, which does not depend on the number of rounds."""
         return self
 
 
@@ -143,9 +144,11 @@ class Joined:
 
     @property
     def needs_total(self) -> bool:
+        """Whether either schedule spans the whole training."""
         return self.first.needs_total or self.second.needs_total
 
     def over(self, total: int) -> Joined:
+        """Return the schedule with `first` over `at` rounds and `second` over the later ones."""
         return Joined(self.first.over(self.at), self.second.over(max(1, total - self.at)), self.at)
 
     def __str__(self) -> str:

@@ -59,6 +59,17 @@ def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> Obj
     Raises:
         FileFormatError: the file cannot be read, run or compiled, it has no objective, or its kernel leaves its arrays
             or does not write an output. The message names the file and the line.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import boostrank
+        >>> from boostrank.checking.user_file import template_text
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "my.py")
+        ...     _ = path.write_text(template_text())
+        ...     spec = boostrank.load_objective(path, checked=False)
+        >>> spec.name, [param.name for param in spec.params]
+        ('template', ['sigma'])
     """
     path = os.fspath(text)
     spec = ObjectiveFile.read(path).load()

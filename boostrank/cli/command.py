@@ -29,6 +29,7 @@ class FloatRange(click.FloatRange):
     """A finite number in a range. In contrast, `click.FloatRange` accepts nan."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Convert as click does, and refuse nan and the infinities."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
@@ -42,9 +43,11 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]
         self.name, self._parse = metavar, parse
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return the word that stands for the value in `--help`."""
         return self.name
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Call the function on a text or number; other defaults stay as they are."""
         try:
             return self._parse(str(value)) if isinstance(value, str | int | float) else value
         except ValueError as error:
@@ -60,6 +63,11 @@ class File(click.ParamType):  # type: ignore[type-arg]
         self.kind = kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the path, after the checks of its kind: readable, a data set, or an output.
+
+        Raises:
+            InputError: there is no such file, or it cannot be read.
+        """
         path = str(os.fspath(value))
         if self.kind == "read":
             return readable(path)
@@ -77,6 +85,7 @@ class File(click.ParamType):  # type: ignore[type-arg]
         return path
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Let the shell complete the name of a file."""
         return [CompletionItem(incomplete, type="file")]
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 
 class Compare(PropensityOptions, StudyOptions, group="Measures"):
+    """Arguments and options of `boostrank compare`."""
+
     old: str = argument("OLD", file="rankers")
     new: str = argument("NEW", file="rankers")
     data: tuple[str, ...] = argument("DATA...", file="data")

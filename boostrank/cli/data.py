@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 
 class QueryIdOptions(Options):
+    """The option of tools that read the query ids of a table."""
+
     qid: str | None = option("Query id column of a table.", metavar="COLUMN", shown="qid, query_id or query")
 
 
@@ -52,6 +54,8 @@ class Tool(QueryIdOptions):
 
 
 class SeedOptions(Options):
+    """The option of tools that draw random numbers."""
+
     seed: int = option("Random seed.", 0, ge=0)
 
 
@@ -66,6 +70,8 @@ def _parse_parts(text: str) -> dict[str, float]:
 
 
 class Split(Tool, SeedOptions):
+    """Options of `boostrank data split`."""
+
     parts: dict[str, float] = option(
         "Fraction of the queries in each part. The sum is 1.", parse=("NAME=SHARE,...", _parse_parts)
     )
@@ -89,6 +95,8 @@ def _number_or_share(text: str) -> int | float:
 
 
 class Sample(Tool, SeedOptions):
+    """Options of `boostrank data sample`."""
+
     queries: int | float = option(
         "Number of queries to keep, or their approximate share: 10%.", parse=("N|SHARE%", _number_or_share)
     )
@@ -105,6 +113,8 @@ def sample(options: Sample) -> None:
 
 
 class Shard(Tool):
+    """Options of `boostrank data shard`."""
+
     parts: int = option("Number of files.", ge=1)
 
 
@@ -118,6 +128,8 @@ def shard(options: Shard) -> None:
 
 
 class Sort(Tool):
+    """Options of `boostrank data sort`."""
+
     memory_limit: int = option(
         "Amount of data to sort in memory at a time, such as 256MiB or 2GB. Temporary files are written next to OUT.",
         256 << 20,
@@ -136,6 +148,8 @@ def sort(options: Sort) -> None:
 
 
 class Merge(Tool):
+    """Options of `boostrank data merge`."""
+
     rename: bool = option("Prefix the query ids of each data set with 1-, 2-, ...")
 
 
@@ -149,6 +163,8 @@ def merge(options: Merge) -> None:
 
 
 class Join(QueryIdOptions):
+    """Arguments and options of `boostrank data join`."""
+
     judgements: str = argument("JUDGEMENTS", file="read")
     features: tuple[str, ...] = argument("FEATURES...", file="data")
     output: str = option("Table to write: .csv or .parquet.", short="-o", metavar="OUT", file="output")
@@ -237,6 +253,8 @@ def _run(tool: str, options: Tool, *arguments: Any, **keywords: Any) -> None:
 
 
 class Make(SeedOptions):
+    """Arguments and options of `boostrank data make`."""
+
     directory: str = argument("DIR", file="folder")
     queries: int = option("Number of queries of the three files together.", 3000, ge=3, le=10_000_000)
     mean_length: float = option("Mean number of documents per query.", 40.0, ge=1, le=100_000)
@@ -276,6 +294,8 @@ def make(options: Make) -> None:
 
 
 class CountClicks(Options):
+    """Arguments and options of `boostrank data count-clicks`."""
+
     sessions: tuple[str, ...] = argument("SESSIONS...", file="data")
     output: str = option("Click log to write; --clicks finds DATA.clicks next to DATA.", short="-o", file="write")
     position: str = option("Column with the document's position in the list, from 1.", "position", metavar="COLUMN")
@@ -317,6 +337,8 @@ def count_clicks(options: CountClicks) -> None:
 
 
 class PropensityCommand(JsonOptions):
+    """Arguments and options of `boostrank data propensities`."""
+
     clicks: str = argument("CLICKS", file="read")
     click_columns: tuple[str, ...] | None = option(
         "Columns that hold the clicks: position, impressions, clicks; and document, if a document has one row per "
@@ -372,6 +394,8 @@ def _print_propensities(propensities: Propensities) -> None:
 
 
 class SimulateClicks(ThreadOptions, SeedOptions, group="Users"):
+    """Arguments and options of `boostrank data simulate-clicks`."""
+
     ranker: str = argument("MODEL|SCORES", file="read")
     data: tuple[str, ...] = argument("DATA...", file="data")
     output: str = option("Click log to write.", short="-o", file="write", group="Options")

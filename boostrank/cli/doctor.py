@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 
 class Doctor(ClickOptions, JsonOptions, ThreadOptions, TargetOptions, FillOptions, group="Data and output"):
+    """Arguments and options of `boostrank doctor`."""
+
     files: tuple[str, ...] = argument("FILE...", file="data")
     valid: tuple[str, ...] = option("Validation or test data to compare with the training data.", file="data")
     gain: str = option("Gain of a label, as for train.", "exponential", metavar="RULE")
@@ -139,6 +141,8 @@ def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile
 
 
 class PlanOptions(MemoryOptions, JsonOptions, group="Training"):
+    """Arguments and options of `boostrank plan`."""
+
     files: tuple[str, ...] = argument("FILE...", file="data")
     valid: tuple[str, ...] = option("Files to evaluate on during training, as one set.", file="data")
     backend: str = option("Engine to choose a route for; both are listed.", "lightgbm", choices="lightgbm xgboost")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 class Evaluate(MeasureOptions, group="Measures"):
+    """Arguments and options of `boostrank evaluate`."""
+
     files: tuple[str, ...] = argument("MODEL|SCORES... DATA...", file="data")
     metrics: tuple[str, ...] = option(
         "Metric, such as ndcg@10, map, or a function in a file, my.py:name.",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 class ImportanceOptions(ModelOptions, MeasureOptions, group="Measures"):
+    """Options of `boostrank importance`."""
+
     metric: str = option("Metric whose loss is measured, with one cut-off.", "ndcg@10", metavar="NAME")
     groups: str | None = option(
         "File with features to shuffle together, one group per line: `text: bm25_*, tf_title`.", file="read"
@@ -117,6 +119,8 @@ def _describe(importance: Importance) -> str:
 
 
 class WhyOptions(ModelOptions, JsonOptions, ThreadOptions, group="Results"):
+    """Arguments and options of `boostrank why`."""
+
     query: str = argument("Q")
     a: str = argument("A")
     b: str = argument("B")

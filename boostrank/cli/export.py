@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 class Export(Options, group="Export"):
+    """Arguments and options of `boostrank export`."""
+
     model: str = argument("MODEL", file="read")
     data: tuple[str, ...] = argument("[DATA...]", file="data")
     to: str = option("Program that will read the file, from the list below.", metavar="TARGET")
@@ -118,6 +120,8 @@ _EQUAL = {
 
 
 class Verify(ModelOptions, JsonOptions, ThreadOptions):
+    """Options of `boostrank verify`."""
+
     against: str = option(
         "Logged scores in the order of DATA: a file with one per line, JSON lines with a `score`, or columns, of which "
         "`score` or the last is used. Rows that name their documents may have any order. Or a column of DATA, if it is "

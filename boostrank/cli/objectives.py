@@ -27,6 +27,8 @@ _AUTO_SUMMARY = "the default: LambdaRank's pairs and XE-NDCG in equal parts"
 
 
 class Objectives(JsonOptions):
+    """Arguments and options of `boostrank objectives`."""
+
     name: str | None = argument("[NAME]")
     check: str | None = option(
         "Check an objective or that of a Python file, which is run: derivatives, Newton steps, "
@@ -196,6 +198,7 @@ def default_of(spec: ObjectiveSpec, param: Param) -> Any:
 
 
 def typed(value: Any) -> str:
+    """Return a value as it is typed on the command line: true and false in small letters."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

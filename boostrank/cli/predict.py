@@ -17,6 +17,8 @@ from boostrank.reporting.table import interval
 
 
 class Predict(ModelOptions, ThreadOptions):
+    """Options of `boostrank predict`."""
+
     output: str = option("File to write the scores to.", "-", short="-o", file="stream", shown="-, standard output")
     run: str | None = option(
         "Write a TREC run file with this tag: lines `query Q0 document rank score TAG`.", metavar="TAG"
@@ -85,6 +87,8 @@ def predict(options: Predict, reading: FileOptions) -> None:
 
 
 class Calibrate(ModelOptions, JsonOptions, ThreadOptions):
+    """Options of `boostrank calibrate`."""
+
     output: str | None = option("Model file to write.", short="-o", file="write", shown="MODEL")
 
 

@@ -122,6 +122,11 @@ class Results(io.FileIO):
     """Standard output with write errors that name the stream."""
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]
+        """Write to standard output; a closed pipe passes as BrokenPipeError.
+
+        Raises:
+            TrainingError: the stream is closed, or the disk is full.
+        """
         try:
             return super().write(data)
         except BrokenPipeError:
@@ -135,6 +140,7 @@ class Messages(io.FileIO):
     """Standard error that ignores write errors."""
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]
+        """Write to standard error; what cannot be written is dropped."""
         try:
             return super().write(data)
         except OSError:

@@ -10,6 +10,8 @@ from boostrank.options import FileOptions, ModelOptions, ThreadOptions, option
 
 
 class Refit(ModelOptions, ThreadOptions, group="Data and output"):
+    """Options of `boostrank refit`."""
+
     output: str | None = option(
         "Model file to write; by default, MODEL is replaced.", short="-o", file="output", shown="MODEL"
     )

@@ -22,6 +22,8 @@ _BY_CLICKS = "dcg@1,3,5,10"
 
 
 class ReportOptions(ModelOptions, PropensityOptions, StudyOptions, group="Measures"):
+    """Options of `boostrank report`."""
+
     metrics: tuple[str, ...] = option(
         "Metric, such as ndcg@1,3,5,10, map, or a function in a file, my.py:name. All sections but the verdict use "
         "the first one, at its largest cut-off.",

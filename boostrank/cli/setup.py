@@ -16,6 +16,8 @@ from boostrank.options import Options, option
 
 
 class Compile(Options):
+    """Options of `boostrank compile`."""
+
     objectives: tuple[str, ...] = option(
         "Compile this objective too.", flag="--objective", metavar="NAME", file="objective"
     )

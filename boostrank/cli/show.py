@@ -26,6 +26,7 @@ def print_table(table: Table, top: int | None = None, remarks: Iterable[str] = (
 
 
 def width() -> int:
+    """Return the number of columns of the terminal, or of the width that was set for help."""
     return click.get_current_context().terminal_width or shutil.get_terminal_size().columns
 
 
@@ -204,6 +205,7 @@ class RoundProgress(_Progress):
 
     @property
     def seconds(self) -> float:
+        """The seconds since the training began."""
         return time.monotonic() - self._started
 
     def binning(self, done: int, rows: int) -> None:

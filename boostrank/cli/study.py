@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 
 class Average(Options):
+    """Arguments and options of `boostrank study average`."""
+
     models: tuple[str, ...] = argument("MODEL...", file="read")
     model: str = option("Model file to write.", short="-m", file="write")
 
@@ -171,6 +173,8 @@ def _print_objectives(comparison: ObjectiveComparison) -> None:
 
 
 class Noise(TrainingsOptions, group="Data and output"):
+    """Options of `boostrank study noise`."""
+
     valid: str = option("Validation file.", file="data")
     repeats: int = option("Number of trainings for each source of noise.", 10, ge=3, common=True)
 
@@ -246,6 +250,8 @@ def _print_noise(noise: NoiseReport) -> None:
 
 
 class MetricOptions(JsonOptions, ThreadOptions, group="Measures"):
+    """Arguments and options of `boostrank study metrics`."""
+
     ranker: str = argument("MODEL|SCORES", file="read")
     data: tuple[str, ...] = argument("DATA...", file="data")
     conventions: str = option("Conventions that the others are compared with.", "default", choices=CONVENTIONS)

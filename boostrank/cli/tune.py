@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 
 class Tune(WithinQueryOptions, TrainingsOptions, group="Search"):
+    """Options of `boostrank tune`."""
+
     valid: str | None = option("Validation file.", file="data", shown="folds of TRAIN", common=True)
     output: str = option(
         "Configuration file to write, for `boostrank train --config`.",

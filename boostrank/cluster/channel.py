@@ -96,6 +96,7 @@ class Link:
         return pickle.loads(self.receive_bytes())
 
     def send_bytes(self, body: Any) -> None:
+        """Send a message with its length and an authentication code; threads take turns."""
         with self._sending:
             head = struct.pack(">Q", len(body))
             head += _code(self._key_out, struct.pack(">Q", self._sent) + head, _CODE, body)

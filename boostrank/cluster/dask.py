@@ -59,16 +59,22 @@ class DaskWorkers(Launcher):
         return launcher
 
     def close(self) -> None:
+        """Close the Dask client if this launcher created it."""
         if self._owned:
             self._client.close()
 
     def hold(self, frames: Sequence[Any], qid: str) -> None:
+        """Shuffle the frames by query id, and leave each part with the worker that has it."""
         parts = [frame.shuffle(on=qid, npartitions=self.size).to_delayed() for frame in frames]
         held = [self._client.compute(some) for some in parts]
         self._distributed.wait(held)  # `serve` occupies the threads that shuffle
         self.tables = by_worker(held)
 
     def run(self, call: Call) -> None:
+        """Serve on every Dask worker, and return once all tasks ended or their workers left.
+
+        One training at a time: a lock of the scheduler makes others wait.
+        """
         with self._client.as_current():
             lock = self._distributed.Lock(_LOCK)
         with lock:
@@ -90,6 +96,7 @@ class DaskWorkers(Launcher):
                     self._client.cancel(self._tasks, force=True)
 
     def stop(self, ranks: Sequence[int]) -> None:
+        """Restart the Dask workers of these ranks that are still busy."""
         late = [address for rank, (address, task) in enumerate(self._pairs()) if rank in ranks and not task.done()]
         with contextlib.suppress(Exception):  # workers without a nanny cannot be restarted
             self._client.restart_workers(late, timeout=_RESTART_SECONDS, raise_for_error=False)

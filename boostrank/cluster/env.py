@@ -59,6 +59,11 @@ class EnvWorkers(LocalWorkers):
 
     @classmethod
     def named(cls, kind: str, where: str) -> Self:
+        """Create the launcher for `env`.
+
+        Raises:
+            ParameterError: WHERE is not empty, or a variable of the environment is missing.
+        """
         if where:
             raise ParameterError(
                 f"cluster {kind}:{where}: write env without arguments; the environment has all settings"

@@ -41,13 +41,16 @@ class LocalWorkers(Launcher):
 
     @classmethod
     def named(cls, kind: str, where: str) -> Self:
+        """Create the launcher for `local:N`; without N, at most four processes."""
         return super().named(kind, where or str(min(4, resolve_threads(None))))
 
     @property
     def pids(self) -> list[int]:
+        """The ids of the started processes, by rank."""
         return [process.pid for process in self._started]
 
     def run(self, call: Call) -> None:
+        """Start a process a rank, pass it the key by its standard input, and wait for all."""
         for rank in range(self.processes):
             process = subprocess.Popen(
                 [sys.executable, "-c", _WORKER, *map(str, (*call.address, rank, self.threads))],
@@ -70,5 +73,6 @@ class LocalWorkers(Launcher):
                 raise TrainingError(f"a worker ended with status {status}: {lines[-1]}")
 
     def stop(self, ranks: Sequence[int]) -> None:
+        """Kill the processes of these ranks."""
         for process in [self._started[rank] for rank in ranks if rank < len(self._started)]:
             process.kill()

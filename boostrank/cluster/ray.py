@@ -29,9 +29,11 @@ class RayWorkers(Launcher):
         super().__init__(size, listen or (package("ray.util", "ray").get_node_ip_address(), 0))
 
     def hold(self, frames: Sequence[Any], qid: str) -> None:
+        """Repartition the data sets by query id, one block of queries a worker."""
         self.tables = by_worker([one.repartition(self.size, keys=[qid]).split(self.size) for one in frames])
 
     def run(self, call: Call) -> None:
+        """Start a Ray task a rank, spread over the nodes, and wait for all."""
         cpus = self._cpus
 
         def work(rank: int, datasets: dict[str, Any]) -> None:
@@ -48,6 +50,7 @@ class RayWorkers(Launcher):
         self._ray.get(self._tasks)
 
     def stop(self, ranks: Sequence[int]) -> None:
+        """Cancel the tasks of these ranks by force."""
         for task in [self._tasks[rank] for rank in ranks if rank < len(self._tasks)]:
             self._ray.cancel(task, force=True)
 

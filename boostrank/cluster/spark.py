@@ -34,6 +34,7 @@ class SparkWorkers(Launcher):
         self._rows = self._session.range(0, size, 1, size)
 
     def hold(self, frames: Sequence[Any], qid: str) -> None:
+        """Repartition the frames by query id, and sort the rows by data set and query."""
         from pyspark.sql.functions import lit
 
         numbered = [frame.withColumn(_SET, lit(i)) for i, frame in enumerate(frames)]
@@ -41,6 +42,7 @@ class SparkWorkers(Launcher):
         self._rows = rows.repartition(self.size, qid).sortWithinPartitions(_SET, qid)
 
     def run(self, call: Call) -> None:
+        """Serve in the tasks of one barrier stage, one a rank, which Spark does not retry."""
         threads = int(self._session.conf.get("spark.task.cpus", "1"))
 
         def task(batches: Iterator[Any]) -> Iterator[Any]:
@@ -56,6 +58,7 @@ class SparkWorkers(Launcher):
         self._rows.mapInArrow(task, "done long", barrier=True).collect()
 
     def stop(self, ranks: Sequence[int]) -> None:
+        """Cancel the whole job, because tasks of a barrier stage end together."""
         self._session.sparkContext.cancelJobsWithTag(self._tag)  # the session's `interruptTag` needs the job's thread
 
 

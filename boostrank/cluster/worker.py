@@ -76,6 +76,7 @@ class Shard(NamedTuple):
 
     @classmethod
     def of(cls, path: str, data: RankingDataset) -> Shard:
+        """Return the description of a worker's part of a data set, which `path` names."""
         weighs = "documents" if data.document_weights is not None else "queries" * (data.queries.weights is not None)
         return cls(path, data.feature_space, data.n_documents, data.queries.qid, data.fingerprint, weighs)
 

@@ -326,6 +326,20 @@ class Conventions:
 
     Raises:
         ParameterError: if a value is not allowed.
+
+    Example:
+        >>> import boostrank
+        >>> import numpy as np
+        >>> queries = boostrank.QueryIndex.from_sizes([3, 2])
+        >>> features = np.arange(10, dtype=np.float32).reshape(5, 2)
+        >>> data = boostrank.RankingDataset(features, np.array([2.0, 0, 1, 0, 1]), queries)
+        >>> scores = [0.1, 0.4, 0.3, 0.0, 0.2]
+        >>> for gain in ("exponential", "linear"):
+        ...     conventions = boostrank.Conventions(gain=gain)
+        ...     results = boostrank.evaluate(scores, data, "dcg", conventions=conventions)
+        ...     print(round(results["dcg"].mean, 3))
+        1.565
+        1.315
     """
 
     gain: Any = "exponential"

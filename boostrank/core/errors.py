@@ -15,19 +15,45 @@ class BoostrankError(Exception):
 
     Attributes:
         exit_code: exit status of the command: 2 for invalid input or options, 3 for failed work, 4 for a lost worker.
+
+    Example:
+        >>> import boostrank
+        >>> try:
+        ...     boostrank.Objective("no-such-objective")
+        ... except boostrank.BoostrankError as error:
+        ...     print(type(error).__name__, error.exit_code)
+        ParameterError 2
     """
 
     exit_code = 3
 
 
 class InputError(BoostrankError, ValueError):
-    """Error for user input that cannot be used."""
+    """Error for user input that cannot be used.
+
+    Example:
+        >>> import boostrank
+        >>> try:
+        ...     boostrank.read("no-such-file.txt")
+        ... except boostrank.InputError as error:
+        ...     print("no-such-file.txt" in str(error))
+        True
+    """
 
     exit_code = 2
 
 
 class ParameterError(InputError):
-    """Error for a parameter that is unknown, out of range, or contradicts another parameter."""
+    """Error for a parameter that is unknown, out of range, or contradicts another parameter.
+
+    Example:
+        >>> import boostrank
+        >>> try:
+        ...     boostrank.Objective("sdcg", sigma=-1)
+        ... except boostrank.ParameterError as error:
+        ...     print("sigma" in str(error))
+        True
+    """
 
 
 class UnknownParameter(ParameterError):
@@ -35,7 +61,16 @@ class UnknownParameter(ParameterError):
 
 
 class DataError(InputError):
-    """Error for labels, queries or features that cannot be used."""
+    """Error for labels, queries or features that cannot be used.
+
+    Example:
+        >>> import boostrank
+        >>> try:
+        ...     boostrank.QueryIndex.from_sizes([3, 0])
+        ... except boostrank.DataError as error:
+        ...     print(error.exit_code)
+        2
+    """
 
 
 class RowError(DataError):
@@ -73,7 +108,20 @@ class DataWarning(UserWarning):
 
 
 class ModelError(InputError):
-    """Error for a model file that is damaged, hostile, or from a newer version."""
+    """Error for a model file that is damaged, hostile, or from a newer version.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import boostrank
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "model.txt")
+        ...     _ = path.write_text("not a model")
+        ...     try:
+        ...         boostrank.RankingModel.load(path)
+        ...     except boostrank.ModelError as error:
+        ...         print("model.txt" in str(error))
+        True
+    """
 
 
 class TrainingError(BoostrankError, RuntimeError):
@@ -82,6 +130,14 @@ class TrainingError(BoostrankError, RuntimeError):
     Attributes:
         model: `RankingModel` with the rounds before a broken gradient or a lost worker; None if there are no such
             rounds.
+
+    Example:
+        >>> import boostrank
+        >>> try:
+        ...     boostrank.objective_values("listnet", [1, 0], [0.5, float("nan")], [2])
+        ... except boostrank.TrainingError as error:
+        ...     print(error.model)
+        None
     """
 
     model: Any = None

@@ -71,6 +71,7 @@ def remove_if_dead(path: str) -> None:
 
 
 def leads_to(path: str, descriptor: int) -> bool:
+    """Return whether a path, not followed if it is a link, is the file of this descriptor."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(descriptor))
     except FileNotFoundError:

@@ -32,6 +32,12 @@ class Param:
         choices: allowed values of a str parameter. Kernels receive the position of the value.
         levels: names for values of a float parameter (`train_discount`: "log", "linear").
         aliases: other names that are accepted.
+
+    Example:
+        >>> import boostrank
+        >>> sigma = boostrank.Param("sigma", 1.0, "width of the sigmoid", low=0.0, open_low=True)
+        >>> sigma.parse("0.5")
+        0.5
     """
 
     name: str

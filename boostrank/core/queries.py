@@ -40,6 +40,12 @@ class QueryIndex:
             their effect (`ObjectiveSpec.document_weights`).
         places: source of each row for messages; None if unknown.
         words: object[Q], text of each query, or "" if unknown; None if all texts are unknown or the ids are the text.
+
+    Example:
+        >>> import boostrank
+        >>> queries = boostrank.QueryIndex.from_ids(["a", "a", "a", "b", "b"])
+        >>> queries.ptr.tolist(), queries.sizes.tolist(), queries.of_rows().tolist()
+        ([0, 3, 5], [3, 2], [0, 0, 0, 1, 1])
     """
 
     ptr: Int64Array
@@ -394,6 +400,7 @@ def time_text(word: str) -> str:
 
 
 def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return ids of any type as texts, object[n]."""
     return np.fromiter(map(str, ids), object, ids.size)
 
 

@@ -65,12 +65,24 @@ class RankingDataset:
             and absent entries of sparse rows are zero on every backend. Features that `stream`
             returns are kept on disk and read in slices.
         labels: float64[N], finite; larger labels are better.
+        queries: the rows of each of the Q queries, and their weights.
+        feature_names: d distinct names; without them, features are numbered.
+        provenance: files, reading options and number of the first feature, for the model's record.
         document_names: object[N], name of each document as text, "" if it has none; None if names
             were not read.
         input_rows: int64[N] if the rows were sorted. Row i is row input_rows[i] of the input.
         categories: mapping from a categorical feature to the categories that its codes stand for.
         candidates: all documents of the queries if the data set contains only some of them;
             otherwise None.
+
+    Example:
+        >>> import boostrank
+        >>> import numpy as np
+        >>> queries = boostrank.QueryIndex.from_sizes([3, 2])
+        >>> features = np.arange(10, dtype=np.float32).reshape(5, 2)
+        >>> data = boostrank.RankingDataset(features, np.array([2.0, 0, 1, 0, 1]), queries)
+        >>> data.n_documents, data.n_features, data.queries.sizes.tolist()
+        (5, 2, [3, 2])
     """
 
     features: Features

@@ -121,12 +121,14 @@ class View(Rows):
 
     @property
     def store(self) -> Any:
+        """The store of the rows that are selected from."""
         return self.of.store
 
     def __getitem__(self, rows: Any) -> Any:
         return self.of[self.rows[rows]]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
+        """Yield the selected rows of each piece of a file in order, or pieces of rows in memory."""
         if not self.on_disk:
             yield from super().pieces()
             return
@@ -138,12 +140,15 @@ class View(Rows):
             done = stop
 
     def take(self, rows: Int64Array) -> View:
+        """Return a view of some of these rows, int64[n], as positions in this view."""
         return View(self.of, self.rows[rows])
 
     def in_order(self, columns: Sequence[int]) -> View:
+        """Return a view of the same rows whose columns are in the given order."""
         return View(self.of.in_order(columns), self.rows)
 
     def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
+        """Return the hash of rows; of a shared data set, from its hash and the row numbers."""
         if self.whole is None:
             return super().fingerprint(labels, ptr)
         content = self.whole.data.fingerprint.encode() + self.rows.tobytes() + ptr.tobytes()
@@ -162,15 +167,19 @@ class Stacked(InParts):
 
     @property
     def starts(self) -> Int64Array:
+        """The first row of each data set, followed by the number of rows, int64[P+1]."""
         return self._starts
 
     def part(self, i: int, first: int, stop: int) -> Any:
+        """Return the rows from `first` to below `stop` of data set i."""
         return self.parts[i][first:stop]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
+        """Yield (first row, rows) of each data set in turn; one empty piece if there are none."""
         yield from super().pieces() if len(self) else [(0, self[0:0])]
 
     def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
+        """Return a hash from those of the data sets, whatever their order."""
         return fingerprint_of([dataset.fingerprint for dataset in self._sets])
 
 

@@ -52,6 +52,15 @@ def doctor(
 
     Raises:
         ParameterError: if options are out of range or contradict each other.
+
+    Example:
+        >>> import boostrank
+        >>> import numpy as np
+        >>> queries = boostrank.QueryIndex.from_sizes([3, 2])
+        >>> features = np.arange(10, dtype=np.float32).reshape(5, 2)
+        >>> data = boostrank.RankingDataset(features, np.array([2.0, 0, 1, 0, 1]), queries)
+        >>> [finding.check for finding in boostrank.doctor(data, valid=data)]
+        ['leaked-queries']
     """
     sets = [("train", files)]
     for role, more in (("valid", valid), ("test", test)):

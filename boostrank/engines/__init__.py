@@ -162,6 +162,11 @@ def format_of(body: bytes) -> ModelFormat:
 
 
 def parse_model(body: bytes) -> Any:
+    """Parse a model file in the format of its own engine, and check it.
+
+    Raises:
+        ModelError: no engine recognises the file, or it is damaged.
+    """
     return format_of(body).parse(body)
 
 

@@ -77,6 +77,7 @@ class Booster:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
+        """The names of the features, in the order of the model's columns."""
         return tuple(self.native.feature_names)
 
     def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
@@ -97,6 +98,7 @@ class Booster:
 
     @property
     def n_features(self) -> int:
+        """The number of features."""
         return len(self.feature_names)
 
     @property
@@ -334,6 +336,7 @@ class Resettable:
 
     @property
     def boosters(self) -> list[Any]:
+        """The models that `lgb.reset_parameter` changes: this one."""
         return [self]
 
 

@@ -34,6 +34,7 @@ class Limits:
 
     @classmethod
     def none(cls, columns: int) -> Limits:
+        """Return limits that constrain none of the columns."""
         return cls(np.zeros(columns, np.int64))
 
 
@@ -128,6 +129,7 @@ class Params:
         """Try the parameters with the engine, which raises its own errors."""
 
     def named(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters under their main names; unknown names stay."""
         aliases = self.names()
         return {aliases.get(name, name): value for name, value in params.items()}
 
@@ -215,6 +217,11 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
 
 
 def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float]:
+    """Parse one number a feature, from a list, an array or their text.
+
+    Raises:
+        ParameterError: a value is not a number, or their number is not that of the features.
+    """
     literal = _parsed(value, parameter)
     try:
         numbers = [

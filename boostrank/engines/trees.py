@@ -292,6 +292,7 @@ class StepTree:
 
     @classmethod
     def of(cls, curve: Curve) -> StepTree:
+        """Return a balanced tree of the curve's steps, with the means and counts of its nodes."""
         assert curve.documents is not None
         bounds, left, right = split(curve.bounds)
         leaf = [float(curve.missing), *curve.constant.tolist()]
@@ -333,6 +334,7 @@ def parts_of(models: int, weights: Sequence[float] | None) -> list[float]:
 
 
 def by_feature(curves: Iterable[tuple[int, Curve]]) -> dict[int, Curve]:
+    """Return one curve a feature, the sum of its curves."""
     sums: dict[int, Curve] = {}
     for feature, curve in curves:
         sums[feature] = combined([sums[feature], curve], [1.0, 1.0]) if feature in sums else curve

@@ -240,6 +240,15 @@ def verify(model: Any, data: RankingDataset, logged: npt.ArrayLike, *, precision
 
     Raises:
         DataError: if `logged` has a different length or is not finite.
+
+    Example:
+        >>> import boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
+        >>> params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+        >>> model = boostrank.train(params, data, 3)
+        >>> boostrank.verify(model, data, model.predict(data)).level
+        'equal'
     """
     model, data = as_model(model).over_columns(data)
     logged_scores = as_scores(logged, data, "the logged scores")
@@ -425,6 +434,7 @@ def _check_defaults(model: RankingModel, served: ServedModel, target: TargetSpec
 
 
 def moved_line(moves: Verification) -> str:
+    """Describe how many documents change rank, and where the first scores differ."""
     if moves.level != DIFFERENT or moves.first is None:
         return f"none of {moves.documents:,} documents changes its rank"
     row, query, model_score, target_score = moves.first

@@ -77,6 +77,18 @@ def export_model(
         ParameterError: if the target is unknown, or names do not fit.
         ModelError: if the scores are not a sum of trees with constant leaves.
         TrainingError: if the file cannot be written.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
+        >>> params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+        >>> model = boostrank.train(params, data, 3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     proof = boostrank.export_model(model, pathlib.Path(folder, "model.json"), "solr")
+        >>> proof.target, proof.nodes == proof.of_nodes
+        ('solr', True)
     """
     model, target = as_model(model), TARGETS.get(to)
     unknown = sorted(set(allow) - {*KINDS, MOVED})

@@ -186,6 +186,7 @@ class PlainFile(TextFile):
             raise FileFormatError(f"the file has {self.size:,} bytes, more than max_bytes={max_bytes:,}", file=path)
 
     def loads(self, chunk_bytes: int) -> Iterator[Load]:
+        """Yield a function for each range of `chunk_bytes`, which reads whole lines from disk."""
         for begin in range(self.skipped, self.size, chunk_bytes):
             self.done = min(begin + chunk_bytes, self.size)
             yield partial(self._load, begin, self.done)
@@ -278,6 +279,10 @@ class StreamFile(TextFile):
         return b"".join(parts)
 
     def loads(self, chunk_bytes: int) -> Iterator[Load]:
+        """Yield a function for each chunk of whole lines, read in turn from a stream.
+
+        A chunk grows for a longer line; one beyond the longest line ends the stream with a fault.
+        """
         carry, want = self.head, chunk_bytes
         while carry or not self.ended:
             carry += self._fill(want - len(carry))
@@ -296,6 +301,7 @@ class StreamFile(TextFile):
             carry, want = carry[cut:], chunk_bytes
 
     def close(self) -> None:
+        """Close the stream, and let the threads that read ahead end."""
         self.closed = True
         super().close()
 

@@ -310,6 +310,11 @@ class ColumnarOutput(Output):
         self._known: list[Any] = []  # empty batches with the dictionaries so far, which Arrow files can only extend
 
     def begin(self, head: Any, file: str) -> None:
+        """Open the writer with the first file's schema.
+
+        Raises:
+            FileFormatError: a later file has a column of another type, or other columns.
+        """
         if self._writer is None:
             self._schema, ipc = head, arrow(".ipc")
             options = {} if self._format == "parquet" else {"options": ipc.IpcWriteOptions(emit_dictionary_deltas=True)}
@@ -327,6 +332,7 @@ class ColumnarOutput(Output):
         self._head = head
 
     def write(self, text: Any, *, rows: int, begins: bool) -> None:
+        """Keep a record batch, cast to the schema, until `drain`."""
         self.rows += rows
         self.queries += begins
         if not self._same:
@@ -334,6 +340,7 @@ class ColumnarOutput(Output):
         self._held.append(text)
 
     def drain(self) -> None:
+        """Write the batches that were kept as one table, so that row groups are large."""
         if self._held:
             whole = arrow().Table.from_batches([*self._known, *self._held], self._schema)
             whole = whole.unify_dictionaries().combine_chunks()
@@ -341,15 +348,18 @@ class ColumnarOutput(Output):
             self._known, self._held = whole.take(arrow().array([], "int64")).to_batches(), []
 
     def finish(self) -> None:
+        """Write what was kept and the file's footer."""
         self.drain()
         self.close()
         self._file.flush()
 
     def close(self) -> None:
+        """Close the writer, which writes its footer."""
         if self._writer is not None:
             self._writer.close()
 
     def sort_into(self, out: Output, pieces: Int64Array) -> None:
+        """Read the file as one table in memory, and write its rows in the order of the ranks."""
         self._file.seek(0)
         ranks, _, rows = pieces.T
         table = arrow(".ipc").open_file(self._file).read_all().combine_chunks()

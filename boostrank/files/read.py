@@ -44,6 +44,7 @@ def read(path: AnySource, *, format: str = "auto", **options: Any) -> RankingDat
 
     Example:
         >>> import io
+        >>> from boostrank import read
         >>> data = read(io.BytesIO(b"2 qid:1 1:0.5 # a\\n0 qid:1 1:0.1 # b\\n1 qid:2 2:3 # c\\n"), keep_names=True)
         >>> data.features.shape, data.labels.tolist(), data.queries.sizes.tolist(), data.document_names.tolist()
         ((3, 2), [2.0, 0.0, 1.0], [2, 1], ['a', 'b', 'c'])
@@ -77,6 +78,7 @@ def stream(
 
     Example:
         >>> import pathlib, tempfile
+        >>> from boostrank import stream
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = pathlib.Path(folder) / "train.txt"
         ...     _ = path.write_text("2 qid:1 1:0.5 2:1\\n0 qid:1 1:0.1 2:1\\n")

@@ -191,9 +191,11 @@ class StoredFeatures(InParts):
 
     @property
     def starts(self) -> Int64Array:
+        """The first row of each stored block, followed by the number of rows, int64[P+1]."""
         return self.store.starts
 
     def part(self, i: int, first: int, stop: int) -> Any:
+        """Read rows of block i from disk, with the columns in the model's order."""
         columns = self.shape[1] if self._order is None else max(self._order, default=-1) + 1
         block: list[Block | None] = [self.store.read(i, first, stop)]
         if self.is_sparse:

@@ -303,6 +303,7 @@ class TableSource(Source):
         return text_words({name: (values.get(name, 0), rows) for name in self.text}, self.reading)
 
     def parse(self, file: File, load: Callable[[Any], Any]) -> Block:
+        """Convert the columns of a chunk to features, labels, query ids and weights."""
         chunk = load(None)
         batch = self.batch(file, chunk)
         if self.reading.whole:
@@ -359,6 +360,7 @@ class TableSource(Source):
         return block
 
     def in_order(self, block: Block) -> None:
+        """Replace the codes of categories by those of all blocks so far."""
         for j, values in block.categories.items():
             if j not in self.codings:
                 self.codings[j] = self._coding(self.columns.names[j], len(values))
@@ -396,12 +398,14 @@ class TableSource(Source):
         return 0 if inf == "stop" else at[0].size
 
     def schema(self, totals: Any) -> FeatureSpace:
+        """Return the columns as features, with the categories that were collected."""
         names, categories = self.columns.names, self.reading.known
         if categories is None:
             categories = {names[j]: self.codings[j].categories for j in sorted(self.codings)}
         return FeatureSpace(None, len(names), names, self.columns.how, categories)
 
     def numbered_names(self, base: int = 0) -> Mapping[int, str]:
+        """Return the names of the columns by position, from 0."""
         return dict(enumerate(self.columns.names))
 
 

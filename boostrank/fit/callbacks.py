@@ -24,6 +24,19 @@ class EarlyStopping:
         dataset: name of the validation set; None for the first data set that is not in `ignore`.
         min_delta: change that an improvement must exceed.
         ignore: names of the data sets that are used for training.
+
+    Example:
+        >>> import boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
+        >>> params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+        >>> fresh = make_ranking_data(queries=30, seed=2, mean_length=8).dataset
+        >>> stopping = boostrank.EarlyStopping(2, metric="ndcg@5")
+        >>> model = boostrank.train(
+        ...     params | {"eval_at": 5}, data, 30, valid_sets=[fresh], callbacks=[stopping]
+        ... )
+        >>> 0 < model.best_iteration <= 30
+        True
     """
 
     before_iteration = False

@@ -69,6 +69,21 @@ class Checkpoint:
     Raises:
         InputError: at the start of training, if the file cannot be written or is in use by another process; and with
             `resume` alone, if it is damaged or belongs to another training (the message lists the differences).
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
+        >>> params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "training.checkpoint")
+        ...     checkpoint = boostrank.Checkpoint(path, every=2)
+        ...     model = boostrank.train(params, data, 4, checkpoint=checkpoint)
+        ...     checkpoint = boostrank.Checkpoint(path, every=2, resume=True)
+        ...     resumed = boostrank.train(params, data, 4, checkpoint=checkpoint)
+        >>> bool((resumed.predict(data) == model.predict(data)).all())
+        True
     """
 
     before_iteration = False

@@ -81,6 +81,15 @@ def train(
     Raises:
         InputError: if parameters or data are invalid. Nothing was trained.
         TrainingError: if a gradient is not finite, or there is nothing to learn.
+
+    Example:
+        >>> import boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
+        >>> params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+        >>> model = boostrank.train(params, data, 3)
+        >>> model.num_trees(), model.predict(data).shape == (data.n_documents,)
+        (3, True)
     """
     if keep_training_booster:
         raise ParameterError(

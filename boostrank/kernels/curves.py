@@ -46,6 +46,7 @@ class Curve:
     documents: Float64Array | None = None
 
     def times(self, factor: float) -> Curve:
+        """Return the curve with all its values, those of missing too, times `factor`."""
         return replace(self, constant=factor * self.constant, missing=factor * self.missing)
 
     def on(self, bounds: Float64Array) -> Curve:

@@ -66,7 +66,16 @@ def allocates(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def inline(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a helper that other compiled functions call and that becomes part of its callers."""
+    """Compile a helper that other compiled functions call and that becomes part of its callers.
+
+    Example:
+        >>> import boostrank
+        >>> @boostrank.inline
+        ... def square(score):
+        ...     return score * score
+        >>> square(3.0)
+        9.0
+    """
     return _helper(function)
 
 

@@ -81,6 +81,7 @@ class MetricSpec:
 
 
 def gains(labels: Float64Array, conventions: Conventions) -> Float64Array:
+    """Return the gain of each label, float64[N], by the convention `gain`."""
     return gains_from_labels(labels, conventions.gain)
 
 
@@ -106,10 +107,12 @@ def log_discounts(n: int, conventions: Conventions) -> Float64Array:
 
 
 def reciprocal_ranks(n: int, conventions: Conventions) -> Float64Array:
+    """Return 1 / rank for the ranks 1 to n, float64[n]."""
     return 1.0 / np.arange(1.0, n + 1.0)
 
 
 def equal_weights(n: int, conventions: Conventions) -> Float64Array:
+    """Return a weight of 1 for each of the ranks 1 to n, float64[n]."""
     return np.ones(n)
 
 

@@ -192,7 +192,16 @@ def _decoded(position: int, param: Param, count: int) -> str:
 
 
 def objective_kernel(body: Callable[..., float] | None = None, /, **declared: Any) -> Any:
-    """Decorate an objective's kernel; see `Kernel` for its declarations."""
+    """Decorate an objective's kernel; see `Kernel` for its declarations.
+
+    Example:
+        >>> import boostrank
+        >>> @boostrank.objective_kernel(scratch="rest", by_score=True)
+        ... def kernel(query, params, grad, hess, scratch):
+        ...     return 0.0
+        >>> kernel.is_named
+        True
+    """
     return Kernel(body) if body is not None else lambda function: Kernel(function, **declared)
 
 
@@ -263,6 +272,12 @@ class ObjectiveSpec:
             that is a target, before anything is derived from them, including the ideal DCG. "loss": it multiplies the
             document's own loss; `prepare` reads it from `values[DOCUMENT_WEIGHTS]`, float64[N], if the data has
             weights. None: such data raise an error.
+
+    Example:
+        >>> import boostrank
+        >>> spec = boostrank.Objective("listnet").spec
+        >>> spec.hessian.value, [param.name for param in spec.params]
+        ('exact diagonal', ['target'])
     """
 
     name: str
@@ -358,6 +373,20 @@ def define_objective(
         ParameterError: the name is not printable, a declaration or the kind of Hessian is unknown,
             or the kernel is not a function.
         FileFormatError: the kernel has the wrong arguments.
+
+    Example:
+        >>> import boostrank
+        >>> def kernel(query, params, grad, hess, scratch):
+        ...     loss = 0.0
+        ...     for i in range(query.scores.size):
+        ...         grad[i] = params.rate * (query.scores[i] - query.gains[i])
+        ...         hess[i] = params.rate
+        ...         loss += 0.5 * params.rate * (query.scores[i] - query.gains[i]) ** 2
+        ...     return loss
+        >>> rate = boostrank.Param("rate", 1.0, "factor of the error", low=0.0)
+        >>> spec = boostrank.define_objective("my-error", kernel, params=[rate], hessian="exact")
+        >>> boostrank.Objective(spec, rate=0.5).params["rate"]
+        0.5
     """
     if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
         raise ParameterError(f"name={str(name)[:40]!r}: 1 to {_LONGEST_NAME} printable characters are required")

@@ -25,6 +25,7 @@ INDEX = ir.IntType(32)
 
 
 def vector_of(width: int) -> Any:
+    """Return LLVM's type of a vector with `width` doubles."""
     return ir.VectorType(ir.DoubleType(), width)
 
 
@@ -41,6 +42,7 @@ def uncounted(context: Any, builder: Any, kind: Any, array: Any) -> Any:
 
 
 def length_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
+    """Emit code that reads the number of elements of a one-dimensional array."""
     return builder.extract_value(context.make_array(kind)(context, builder, array).shape, 0)
 
 
@@ -74,6 +76,7 @@ def load(builder: Any, pointer: Any) -> Any:
 
 
 def store(builder: Any, vector: Any, pointer: Any) -> None:
+    """Emit a store of a vector of doubles to an address that is a multiple of 8 bytes."""
     builder.store(vector, pointer).align = 8
 
 

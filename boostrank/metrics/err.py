@@ -26,6 +26,10 @@ _NEGLIGIBLE = -40.0  # log of a probability that is lost in the rounding of the 
 
 @metric_kernel
 def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
+    """Write the probability that the user stops at each rank to `worth`, float64[depth].
+
+    The value is the mean over the orders of tied documents; see `kernels.metric`.
+    """
     reading, pos = 1.0, 0
     while pos < grades.shape[0]:
         end = ends[pos]

@@ -16,6 +16,10 @@ from boostrank.kernels.metric import MetricSpec, metric_kernel, reciprocal_ranks
 
 @metric_kernel
 def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
+    """Write the expected precision at each relevant rank to `worth`, float64[depth].
+
+    The value is the mean over the orders of tied documents; see `kernels.metric`.
+    """
     hits, pos = 0.0, 0
     while pos < grades.shape[0]:
         end = ends[pos]

@@ -56,6 +56,12 @@ class Metric:
     Raises:
         ParameterError: an unknown name, a cut-off that is not a rank, or a function with other
             arguments.
+
+    Example:
+        >>> import boostrank
+        >>> metric = boostrank.Metric.parse("ndcg@1,10")
+        >>> metric.name, metric.cutoffs, str(metric)
+        ('ndcg', (1, 10), 'ndcg@1,10')
     """
 
     name: str

@@ -13,6 +13,10 @@ from boostrank.kernels.metric import MetricSpec, metric_kernel, reciprocal_ranks
 
 @metric_kernel
 def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
+    """Write the probability that a rank has the first relevant document to `worth`.
+
+    The value is the mean over the orders of tied documents; see `kernels.metric`.
+    """
     waiting, pos = 1.0, 0
     worth[:] = 0.0
     while pos < grades.shape[0] and waiting > 0.0:

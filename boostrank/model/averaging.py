@@ -38,6 +38,16 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
     Raises:
         ParameterError: if there are no models, models are incompatible, or weights are invalid.
         ModelError: if trees cannot be added (LightGBM's random forests, XGBoost's dart, linear models).
+
+    Example:
+        >>> import boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
+        >>> params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+        >>> model = boostrank.train(params, data, 3)
+        >>> other = boostrank.train({**params, "seed": 7, "bagging_fraction": 0.5}, data, 3)
+        >>> boostrank.average([model, other]).num_trees()
+        6
     """
     if not models:
         raise ParameterError("there are no models to average")
@@ -112,6 +122,7 @@ def cut_model(model: RankingModel, rounds: int) -> RankingModel:
 
 
 def count_trees(model: RankingModel) -> int:
+    """Return the number of trees up to the best round, with those of a linear start."""
     start, each = tree_counts(model)
     return start + each * model.best_iteration
 

@@ -79,6 +79,18 @@ def calibrate(model: Any, data: RankingDataset, *, threads: int | None = None) -
 
     Raises:
         DataError: if the model was trained on the data, or they have one query or grades that do not rise with scores.
+
+    Example:
+        >>> import boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
+        >>> params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+        >>> model = boostrank.train(params, data, 3)
+        >>> fresh = make_ranking_data(queries=30, seed=2, mean_length=8).dataset
+        >>> calibrated = boostrank.calibrate(model, fresh)
+        >>> grades = calibrated.predict(fresh, calibrated=True)
+        >>> bool(grades.min() >= 0), bool(grades.max() <= fresh.labels.max())
+        (True, True)
     """
     ranker = as_model(model)
     data = ranker.check_features(data)

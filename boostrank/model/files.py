@@ -45,6 +45,7 @@ def sidecar_path(path: str | os.PathLike[str]) -> Path:
 
 
 def content_sha256(data: bytes) -> str:
+    """Return the SHA-256 of a file's bytes in hexadecimal, as sidecar files record it."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -43,6 +43,16 @@ class WithinQuery:
 
     Raises:
         ParameterError: if a kind is unknown or repeated.
+
+    Example:
+        >>> import boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
+        >>> params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+        >>> within = boostrank.WithinQuery("rank", of=[1])
+        >>> model = boostrank.train(params, data, 3, within_query=within)
+        >>> len(model.within_query.added)
+        1
     """
 
     kinds: Sequence[str] = ("rank", "zscore")
@@ -123,6 +133,7 @@ class WithinColumns:
 
     @property
     def added(self) -> tuple[str, ...]:
+        """The names of the added columns, such as "rank(price|query)", kind by kind."""
         names = engine_names(self.features)
         return tuple(f"{kind}({names[column]}|query)" for kind in self.kinds for column in self.of)
 
@@ -133,10 +144,12 @@ class WithinColumns:
 
     @property
     def sources(self) -> list[int]:
+        """The position of the feature that each added column follows."""
         return list(self.of) * len(self.kinds)
 
     @property
     def record(self) -> WithinRecord:
+        """Return the kinds and the features' names as JSON data for `MODEL.meta.json`."""
         return {"kinds": list(self.kinds), "of": [self.features[column] for column in self.of]}
 
     def words(self, most: int = 4) -> str:
@@ -231,6 +244,7 @@ class RowsWithin(Rows):
 
     @property
     def store(self) -> Any:
+        """The store of the rows without the added columns."""
         return self._stored.store
 
     def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:

@@ -85,6 +85,19 @@ class RankingModel:
 
     Attributes:
         within_query: the columns within queries that the model computes from its features; None if there are none.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
+        >>> params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+        >>> model = boostrank.train(params, data, 3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(pathlib.Path(folder, "model.txt"))
+        ...     loaded = boostrank.RankingModel.load(pathlib.Path(folder, "model.txt"))
+        >>> bool((loaded.predict(data) == model.predict(data)).all())
+        True
     """
 
     def __init__(

@@ -146,6 +146,12 @@ class Objective(TrainingObjective):
 
     Raises:
         ParameterError: the name or a parameter is unknown, or a value is out of range.
+
+    Example:
+        >>> import boostrank
+        >>> objective = boostrank.Objective("shf", sigma=0.5, k=10)
+        >>> objective.name, objective.params["sigma"], objective.params["k"]
+        ('shf-sdcg', 0.5, 10)
     """
 
     def __init__(
@@ -186,9 +192,11 @@ class Objective(TrainingObjective):
 
     @property
     def parts(self) -> tuple[Objective, ...]:
+        """The objectives of this one: itself alone, in contrast to a mixture."""
         return (self,)
 
     def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
+        """Return (1.0,): an objective alone is not balanced, whatever its mean |gradient|."""
         return (1.0,)
 
     def __repr__(self) -> str:
@@ -217,9 +225,14 @@ class Objective(TrainingObjective):
         return {o.name: value_at(o, values[o.name], round, self) for o in OPTIONS}
 
     def settled_round(self, total: int) -> int:
+        """Return the first of `total` rounds in which early stopping may use the metric."""
         return self.spec.settled(self.params, total)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return name, parameters and options as JSON data, which `from_dict` reads.
+
+        Schedules are texts, and an objective of a user's file has the `source` of its kernel.
+        """
         source = source_of(self.spec)
         return {
             "name": self.name,
@@ -294,6 +307,7 @@ def value_at(param: Param, value: Any, round: int, owner: TrainingObjective) -> 
 
 
 def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as JSON data, with each schedule as its text."""
     return {k: str(v) if isinstance(v, Schedule) else v for k, v in values.items()}
 
 

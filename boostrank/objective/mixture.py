@@ -57,6 +57,12 @@ class Mixture(TrainingObjective):
 
     Raises:
         ParameterError: a name is unknown, a value is out of range, or a part is itself a mixture.
+
+    Example:
+        >>> import boostrank
+        >>> mixture = boostrank.Mixture("listnet", "shf-sdcg(sigma=0.5)", mix=0.2)
+        >>> mixture.name, mixture.factors(0, [2.0, 4.0])
+        ('mix(listnet, shf-sdcg)', (0.1, 0.2))
     """
 
     def __init__(
@@ -82,10 +88,12 @@ class Mixture(TrainingObjective):
 
     @property
     def name(self) -> str:
+        """The mixture as text without parameters, such as "mix(shf-sdcg, regression)"."""
         return f"mix({self.first.name}, {self.second.name})"
 
     @property
     def parts(self) -> tuple[Objective, ...]:
+        """The two objectives, `first` and `second`."""
         return self.first, self.second
 
     def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
@@ -107,6 +115,7 @@ class Mixture(TrainingObjective):
         return max(settled, turned)
 
     def over(self, total_rounds: int) -> Self:
+        """Return a copy for a training of `total_rounds` rounds, which both parts take over too."""
         copy = super().over(total_rounds)
         copy._set_total(int(total_rounds))
         return copy
@@ -119,6 +128,7 @@ class Mixture(TrainingObjective):
         return f"Mixture({self.first!r}, {self.second!r}, mix={self.mix}, balance={self.balance!r})"
 
     def to_dict(self) -> dict[str, Any]:
+        """Return both parts, the schedule of `mix` and the options as JSON data."""
         return {
             "name": "mixture",
             "first": self.first.to_dict(),

@@ -26,6 +26,12 @@ class ObjectiveValues:
         losses: float64[Q].
         gradients: float64[N], derivative of the sum of losses by each score, in input order.
         hessians: float64[N], curvature by each score, in input order.
+
+    Example:
+        >>> import boostrank
+        >>> values = boostrank.objective_values("listnet", [0, 1], [0.0, 0.0], [2])
+        >>> values.losses.shape, values.gradients.shape, values.hessians.tolist()
+        ((1,), (2,), [0.25, 0.25])
     """
 
     losses: Float64Array
@@ -59,6 +65,12 @@ def objective_values(
             without a length.
         DataError: labels that the gain does not support, or lengths that differ.
         TrainingError: scores or results that are not finite.
+
+    Example:
+        >>> import boostrank
+        >>> values = boostrank.objective_values("ranknet", [2, 0, 1], [0.0, 0.0, 0.0], [3])
+        >>> values.losses.round(3).tolist(), values.gradients.tolist()
+        ([2.079], [-1.0, 1.0, 0.0])
     """
     if isinstance(objective, ObjectiveSpec):
         objective = Objective(objective)

@@ -12,6 +12,14 @@ normalised features; the default here suits scores on the scale of labels.
 
 Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), c = dJ / dpi, w = P (1 - P), a proxy that bounds |P''|.
 Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("approx-ndcg(k=2)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([-0.305], [-0.104, 0.055, -0.004, 0.054])
 """
 
 from __future__ import annotations
@@ -31,6 +39,7 @@ PARAMS = (ALPHA, K, BETA, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus J, the NDCG of smooth ranks, with its gradient and curvature by score."""
     cut = params.k + 0.5 if params.k > 0 else math.inf
     return sigmoid_dcg(query, params, params.alpha, cut, 1.0 / params.beta, grad, hess, scratch)
 

@@ -12,6 +12,14 @@ paper averages trees fitted to the targets, h_k = (k h_(k-1) + eta tree) / (k + 
 
 Hessian: the number of misordered pairs, exact unless a pair is exactly on the margin.
 Cost: n log n, see `kernels.margin`.
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("gbrank(tau=0.5)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([0.765], [-1.7, 1.4, 0.1, 0.2])
 """
 
 from __future__ import annotations
@@ -36,6 +44,7 @@ PARAMS = (
 
 @objective_kernel(params=PARAMS, scratch=MARGIN_SCRATCH, by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Sum the squared hinges of the pairs, with their gradient and number of pairs by score."""
     return margin_pairs(query, params.tau, True, grad, hess, scratch)
 
 

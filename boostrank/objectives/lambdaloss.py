@@ -16,6 +16,14 @@ Hessian: a majoriser of the loss with constant weights, slightly above w tanh(u/
 Jordan; `kernels.expsum.CURVATURE`). Unlike the gradient, the exact curvature vanishes for badly misordered pairs.
 Cost: near-linear in n, see `kernels.lambda_sums`; n^2 / 2 pairs per query with sums="direct", in short lists, and for
 real-valued labels with more than about sqrt(n / 10) grades.
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("lambdaloss(weights=ndcg-loss2)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([0.516], [-0.304, 0.116, 0.045, 0.143])
 """
 
 from __future__ import annotations
@@ -77,6 +85,10 @@ _SHORT, _SHORT_A_GRADE = 800, 10
 )
 @allocates
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute the weighted losses of the pairs, with weights constant in the derivatives.
+
+    The loss is 0 unless `params.with_loss`.
+    """
     n, blend = query.scores.size, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:

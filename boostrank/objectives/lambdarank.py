@@ -20,6 +20,14 @@ look-up table of sigmoids (`lightgbm_rounding` restores both); the two parts of 
 
 Hessian: a proxy, the curvature of the pair losses with constant w.
 Cost: n times the truncation level, and n exponentials. ERR updates two more numbers per pair.
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("lambdarank(metric=map)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([-0.583], [-0.49, 1.086, -0.727, 0.131])
 """
 
 from __future__ import annotations
@@ -69,6 +77,7 @@ _TABLE_REACH = 50.0
 
 @objective_kernel(params=PARAMS, scratch=f"{SWAP_SCRATCH} z", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute the lambdas and curvatures of the pairs, and minus the hard metric as the loss."""
     n, blend = query.scores.size, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:

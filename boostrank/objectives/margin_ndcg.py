@@ -37,6 +37,14 @@ in the paper on grades.
 
 Hessian: 1, plain gradient boosting; a proxy.
 Cost: a sort, and k^2 m for the assignment, m = min(n, k times the number of distinct gains).
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("margin-ndcg(k=2)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([1.333], [-1.0, 1.0, 0.0, 0.0])
 """
 
 from __future__ import annotations
@@ -82,6 +90,7 @@ _FLAT = 1e-9  # largest rounding of a mean of ranks
     by_score=True,
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute the bound at its worst ranking, with its subgradient and a curvature by score."""
     scores, gains, n = query.scores, query.gains, query.scores.size
     margin, blend = params.margin, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)

@@ -9,6 +9,14 @@ Source: CatBoost's QueryRMSE, catboost/private/libs/algo_helpers/error_functions
 queries with equal gains are skipped; the Hessian is exact, w_i (1 - w_i / sum_j w_j), where CatBoost has w_i.
 
 Cost: n per query.
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("query-rmse", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([1.43], [-1.3, 1.0, -0.1, 0.4])
 """
 
 from __future__ import annotations
@@ -25,6 +33,7 @@ PARAMS = (target_param("labels"),)
 
 @objective_kernel(params=PARAMS)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute the squared error around the query's offset, with its exact derivatives."""
     n, doc, total = query.scores.size, query.doc_const, 0.0
     for i in range(n):
         # From the first error, so that a common offset costs no digits.

@@ -7,6 +7,14 @@ Long queries have more weight than short ones, because pairs are summed and not 
 Source: Burges et al., "Learning to rank using gradient descent", ICML 2005, with target probability 1 for the better
 document. Hessian: the exact diagonal. Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with
 sums="direct".
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("ranknet(sigma=0.5)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([3.499], [-3.197, 2.391, -0.44, 1.247])
 """
 
 from __future__ import annotations
@@ -42,6 +50,7 @@ _FACTORS = 512
     params=PARAMS, scratch="r group_r one wrong every equal state:3", int_scratch="member grade spare", by_score=True
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Sum the logistic losses of the pairs, pair by pair in short lists and else by sums."""
     s, g, alpha = query.scores, query.gains, 1.0 / params.sigma
     if pair_by_pair(params.sums, s.size):
         return _logistic_pairs(s, g, alpha, grad, hess, scratch.r)

@@ -15,6 +15,14 @@ Hessian: the number of pairs that violate the margin. For the square it is the e
 a pair is exactly on the margin. The hinge has no curvature, so the number of pairs is divided by m,
 which limits a step to m.
 Cost: n log n, see `kernels.margin`.
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("ranksvm(pair_loss=hinge)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([4.8], [-3.0, 2.0, -1.0, 2.0])
 """
 
 from __future__ import annotations
@@ -37,6 +45,7 @@ _SQUARED = 0
 
 @objective_kernel(params=PARAMS, scratch=MARGIN_SCRATCH, by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Sum the hinges or squared hinges of the pairs, with their gradient and curvature."""
     return margin_pairs(query, params.margin, params.pair_loss == _SQUARED, grad, hess, scratch)
 
 

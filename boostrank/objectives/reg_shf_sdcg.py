@@ -12,6 +12,15 @@ SHF-SDCG; the paper leaves R open, here it is the mean squared error of a query,
 normalised J.
 
 Hessian: mix / n + (1 - mix) times that of SHF-SDCG. Cost: that of SHF-SDCG.
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> objective = boostrank.Objective("reg-shf-sdcg", total_rounds=100)
+    >>> values = boostrank.objective_values(objective, labels, scores, [4], round=60)
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([-0.472], [-0.126, 0.048, 0.022, 0.03])
 """
 
 from __future__ import annotations
@@ -29,6 +38,7 @@ PARAMS = (*SHF_PARAMS, mix_param(0.5, "follows eq (19) over the training"), targ
 
 @objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Mix the squared error and minus J of SHF-SDCG, with their gradients and Hessians."""
     value = shf_sdcg(query, params, grad, hess, scratch)
     if query.scores.size == 0:
         return value

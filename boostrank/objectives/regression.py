@@ -7,6 +7,14 @@ With `per_query`, the error is divided by n and queries have equal weight, as in
 
 Source: the baseline of Wu, Chang, Zheng, Zha 2009 and Chapelle, Wu 2010. Hessian: exact, w or w / n.
 Cost: n per query.
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("regression(per_query=true)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([0.538], [-0.475, 0.1, -0.175, -0.05])
 """
 
 from __future__ import annotations
@@ -27,6 +35,7 @@ PARAMS = (
 
 @objective_kernel(params=PARAMS)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute half the squared error of a query, with its gradient and exact Hessian."""
     n = query.scores.size
     share = 1.0 / n if params.per_query and n > 0 else 1.0
     value = 0.0

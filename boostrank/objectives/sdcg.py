@@ -16,6 +16,14 @@ default.
 
 Hessian: h_p = sum_j w_pj (|c_p| + |c_j|) / sigma^2 with w = G(1 - G), a bound on the curvature through the ranks.
 Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("sdcg(sigma=0.2)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([-0.61], [-0.166, 0.13, -0.049, 0.085])
 """
 
 from __future__ import annotations
@@ -34,6 +42,7 @@ PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus J, the NDCG of sigmoid ranks, with its gradient and a curvature proxy."""
     cut = float(params.k) if params.k > 0 else math.inf
     return sigmoid_dcg(query, params, 1.0 / params.sigma, cut, params.tau, grad, hess, scratch)
 

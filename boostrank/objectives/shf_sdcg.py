@@ -18,6 +18,14 @@ beyond n, see `kernels.sigmoid_ranks.smooth_dcg`.
 Hessian: h_p = sum_j (|c_p| + |c_j|) kappa_pj. With constant rank slopes c, it majorises the loss along every score
 (pairs of unequal gain; equal gains get the proxy w of SDCG).
 Cost: near-linear in n, see `kernels.hinge_ranks`; n^2 / 2 pairs per query with sums="direct".
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("shf-sdcg(sigma=0.2)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([-0.46], [-0.394, 0.204, 0.149, 0.041])
 """
 
 from __future__ import annotations
@@ -33,6 +41,7 @@ PARAMS = SHF_PARAMS
 
 @objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus J, the NDCG of hinge ranks, with its gradient and a majoriser."""
     return shf_sdcg(query, params, grad, hess, scratch)
 
 

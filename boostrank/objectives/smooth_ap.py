@@ -14,6 +14,14 @@ documents get half the weight. Here it adds 1, so J tends to average precision a
 Hessian: h_p = (1/sigma^2) (sum_j w_pj (|c_j| + |c_p|) + the same over relevant j with d for c), w = P (1 - P), c = dJ /
 drank, d = dJ / dbracket; a proxy. Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with
 sums="direct".
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("smooth-ap(sigma=0.2)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([-0.639], [-0.196, 0.279, -0.227, 0.144])
 """
 
 from __future__ import annotations
@@ -31,6 +39,7 @@ PARAMS = (SIGMA, RELEVANT_FROM, SUMS)
 
 @objective_kernel(params=PARAMS, scratch=AP_SCRATCH, int_scratch="place", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus J, a smooth average precision, with its gradient and curvature proxy."""
     n = query.scores.size
     if n < 2 or query.query_const[0] == 0.0:
         return 0.0

@@ -16,6 +16,14 @@ with a dozen good documents, so the gradient of most queries would vanish at the
 
 Hessian: alpha^2 sum_j P_pj (1 - P_pj) (|c_j| + |c_p|) + alpha^2 mean_d w_dp |1 / rank_p - J_d|, a proxy.
 Cost: near-linear in n, see `kernels.expsum`, with a random number for each document and user.
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("smooth-err(draws=4, seed=1)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([-0.401], [-0.066, 0.04, -0.013, 0.039])
 """
 
 from __future__ import annotations
@@ -36,6 +44,7 @@ PARAMS = (ALPHA, MAX_GAIN, Param("draws", 16, "number of users sampled per round
 
 @objective_kernel(params=PARAMS, scratch="ranks slope first chance work:4", int_scratch="place", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus J, a mean over sampled users, with its gradient and curvature proxy."""
     n, alpha, draws = query.scores.size, params.alpha, params.draws
     if n < 2 or query.query_const[0] == 0.0:
         return 0.0

@@ -16,6 +16,14 @@ documents would vanish at the start.
 
 Hessian: alpha^2 sum_j P_pj (1 - P_pj) (|c_j| + |c_p|) + alpha^2 w_p |1 / rank_p - J|, a proxy.
 Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("smooth-mrr(alpha=5)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([-0.47], [0.236, 0.249, -0.578, 0.093])
 """
 
 from __future__ import annotations
@@ -33,6 +41,7 @@ PARAMS = (ALPHA, RELEVANT_FROM, SUMS)
 
 @objective_kernel(params=PARAMS, scratch="ranks slope first work:4", int_scratch="place", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus J, a smooth reciprocal rank, with its gradient and curvature proxy."""
     n, alpha = query.scores.size, params.alpha
     if n < 2 or query.query_const[0] == 0.0:
         return 0.0

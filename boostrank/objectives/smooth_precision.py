@@ -14,6 +14,14 @@ gradient of a hundred tied documents would vanish.
 
 Hessian: h_p = alpha^2 sum_j w_pj (|c_j| + |c_p|), w = P (1 - P), a proxy that bounds |P''|.
 Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs per query with sums="direct".
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("smooth-precision(k=2)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([-0.51], [-0.046, 0.05, -0.053, 0.049])
 """
 
 from __future__ import annotations
@@ -40,6 +48,7 @@ PARAMS = (
 
 @objective_kernel(params=PARAMS, scratch="ranks slope work:4", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Compute minus J, a smooth precision at k, with its gradient and curvature proxy."""
     n, k, beta = query.scores.size, params.k, params.beta
     if n <= k or query.query_const[0] == 0.0:
         return 0.0

@@ -21,6 +21,14 @@ and no shrinkage of the model, which the paper's proof of global convergence nee
 Hessian: 1, plain gradient steps, as in CatBoost.
 Cost of a draw: near-linear in n, see `kernels.gauss`, where fast and exact sums are the same; n min(n, k) exponentials
 with a small k, in short lists and with sums="direct".
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("stochastic-rank(draws=4, seed=1)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([-0.587], [-0.125, 0.062, 0.001, 0.062])
 """
 
 from __future__ import annotations
@@ -64,6 +72,7 @@ _NARROWEST = 1e-290
 @objective_kernel(params=PARAMS, scratch="z drop noise noisy x g pulls", int_scratch="places spare", by_score=True)
 @allocates
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Estimate the gradient of smoothed NDCG from noisy orders; the Hessian is 1."""
     n, s, blend = query.scores.size, query.scores, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:

@@ -20,6 +20,14 @@ Defaults are CatBoost's, and the algorithm is that of its CPU version.
 
 Hessian: a proxy, the curvature w rho (1 - rho) of the pair losses with constant w, as in CatBoost.
 Cost: n log n per permutation, with a random number per document and two exponentials per neighbour.
+
+Example:
+
+    >>> import boostrank
+    >>> labels, scores = [2, 0, 1, 0], [0.1, 0.4, 0.3, -0.2]
+    >>> values = boostrank.objective_values("yetirank(permutations=4)", labels, scores, [4])
+    >>> values.losses.round(3).tolist(), values.gradients.round(3).tolist()
+    ([0.343], [-0.178, 0.118, -0.009, 0.069])
 """
 
 from __future__ import annotations
@@ -71,6 +79,7 @@ _LEAST_WEIGHT = 1e-20
     params=PARAMS, scratch="target noisy grades up down reading", int_scratch="places spare", by_score=True
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """Sum the losses of the pairs in noisy orders, with gradient and curvature by score."""
     n, s, divisor = query.scores.size, query.scores, ideal_dcg(query.query_const, 0.0)
     if n < 2 or divisor <= 0.0:
         return 0.0

@@ -345,6 +345,7 @@ def compare(
         old, new: models, boosters or fitted rankers of LightGBM or XGBoost, their files, or scores, float[N] in input
             order. A list has several trainings of one ranker, such as with other seeds: intervals
             and p-values then include the luck of training.
+        data: N labelled documents, with the features of both models.
         metrics: one or more metrics, or functions (see `Metric`). The first one determines the
             regressions.
         fail_if: conditions, METRIC < NUMBER [at p<ALPHA] [in any], low(METRIC) < NUMBER [in any]
@@ -359,6 +360,16 @@ def compare(
         ParameterError: an unknown metric or convention, or a malformed condition.
         DataError: scores that do not fit the data, labels that the gain does not support, only excluded queries, or too
             few queries for the p-value of a condition.
+
+    Example:
+        >>> import boostrank
+        >>> import numpy as np
+        >>> queries = boostrank.QueryIndex.from_sizes([3, 2])
+        >>> features = np.arange(10, dtype=np.float32).reshape(5, 2)
+        >>> data = boostrank.RankingDataset(features, np.array([2.0, 0, 1, 0, 1]), queries)
+        >>> comparison = boostrank.compare([0.1, 0.4, 0.3, 0.0, 0.2], [3, 2, 1, 0, 1], data, "mrr")
+        >>> comparison.per_query["mrr"].tolist()
+        [[0.5, 1.0], [1.0, 1.0]]
     """
     # Measure the requested metrics, then those of the conditions.
     context = Context(None, data, metrics, **options)

@@ -147,6 +147,7 @@ def report(
 
     Args:
         model: a model, booster or fitted ranker from boostrank, LightGBM or XGBoost, or its file.
+        data: N labelled documents that the model has not seen, with its features.
         metrics: metrics in the verdict. Other sections use the first metric at its largest cut-off.
         baseline: model to compare with, or its scores, float[N] in input order.
         only: names of the sections to include, or None for all sections that apply.
@@ -158,6 +159,16 @@ def report(
         ParameterError: an unknown metric, convention or section, or a number out of range.
         DataError: features other than the model's.
         BoostrankError: the first section's error, if no section has a result.
+
+    Example:
+        >>> import boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
+        >>> params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+        >>> model = boostrank.train(params, data, 3)
+        >>> page = boostrank.report(model, data, "ndcg@5", only=["verdict"], threads=1)
+        >>> page.verdict is not None, page.missing
+        (True, {})
     """
     files = ", ".join(data.provenance.files) if data_name is None else data_name
     ranker = as_model(model)

@@ -100,6 +100,14 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         model_: the fitted `RankingModel`.
         n_features_in_, feature_names_in_: features of X. The names are only set if all column names are strings.
         booster_, best_iteration_, best_score_, evals_result_, n_features_, feature_name_, objective_: as in LGBMRanker.
+
+    Example:
+        >>> import boostrank
+        >>> import numpy as np
+        >>> X, y = np.arange(60.0).reshape(30, 2), np.tile([0, 1, 2], 10)
+        >>> ranker = boostrank.BoostRanker("listnet", n_estimators=3, n_jobs=1, min_child_samples=2)
+        >>> ranker.fit(X, y, qid=np.repeat(np.arange(10), 3)).predict(X).shape
+        (30,)
     """
 
     # Request routed metadata by default.

@@ -94,6 +94,14 @@ class QueryKFold(_QuerySplitter):
         n_splits: number of folds, from 2 to the number of queries.
         shuffle: whether to assign queries to folds at random. Otherwise, folds are consecutive blocks of queries.
         random_state: seed for shuffling; None gives different folds in each call.
+
+    Example:
+        >>> import boostrank
+        >>> qid = [1, 1, 1, 2, 2, 3, 4]
+        >>> for train, test in boostrank.QueryKFold(2).split([[0.0]] * 7, groups=qid):
+        ...     print(test.tolist())
+        [0, 1, 2, 3, 4]
+        [5, 6]
     """
 
     def __init__(self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None) -> None:
@@ -117,6 +125,15 @@ class QueryTimeSplit(_QuerySplitter):
         time: time of each query, as the name of a column in X, or an array with one sortable value per query (in order
             of appearance) or per row (constant within queries). None means order of appearance.
         test_size: number of queries per test set; None means all queries / (n_splits + 1).
+
+    Example:
+        >>> import boostrank
+        >>> qid = [1, 1, 1, 2, 2, 3, 4]
+        >>> splitter = boostrank.QueryTimeSplit(2, test_size=1)
+        >>> for train, test in splitter.split([[0.0]] * 7, groups=qid):
+        ...     print(train.tolist(), test.tolist())
+        [0, 1, 2, 3, 4] [5]
+        [0, 1, 2, 3, 4, 5] [6]
     """
 
     def __init__(self, n_splits: int = 5, *, time: Any = None, test_size: int | None = None) -> None:

@@ -157,6 +157,15 @@ def tune(
     Raises:
         InputError: if parameters or data are invalid, or if the study is from another search (with the differences).
         MissingDependency: if Optuna is not installed.
+
+    Example:
+        >>> import boostrank
+        >>> from boostrank.data.synthetic import make_ranking_data
+        >>> data = make_ranking_data(queries=30, seed=1, mean_length=8).dataset
+        >>> params = {"objective": "listnet", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+        >>> result = boostrank.tune(params, data, num_boost_round=2, trials=0, folds=2)
+        >>> result.metric
+        'ndcg@10'
     """
     try:
         import optuna

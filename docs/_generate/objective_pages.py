@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterable
+from textwrap import dedent
 
 from pictures import picture
 
@@ -75,6 +76,10 @@ def page(spec: ObjectiveSpec) -> str:
     """What an objective declares, with its picture."""
     module = sys.modules.get(spec.kernel.py_func.__module__) or importlib.import_module(spec.kernel.py_func.__module__)
     title, _, body = (module.__doc__ or "").strip().partition("\n\n")
+    body, _, example = body.partition("\n\nExample:\n\n")
+    shown_example = ["## Example", "", "```pycon", dedent(example).strip(), "```", ""]
+    if not example:
+        shown_example = []
     own = {**spec.default_schedules, **spec.default_options}
     facts = {
         "also called": ", ".join(f"`{name}`" for name in spec.aliases),
@@ -109,8 +114,9 @@ def page(spec: ObjectiveSpec) -> str:
             "",
             title.strip(),
             "",
-            body.strip(),
+            body.strip("\n"),
             "",
+            *shown_example,
             "## Parameters",
             "",
             parameters,

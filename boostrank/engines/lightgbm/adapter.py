@@ -49,27 +49,33 @@ class LightGBMBooster(Booster):
 
     @classmethod
     def load(cls, data: bytes) -> LightGBMBooster:
+        """Load a checked model text, and count the trees of its linear start."""
         return cls(lightgbm.Booster(model_str=data.decode()), len(start_trees(data)))
 
     @property
     def rounds(self) -> int:
+        """The number of rounds, without the trees of a linear start, which LightGBM counts too."""
         return int(self.native.current_iteration()) - self.start_trees
 
     @property
     def best_rounds(self) -> int:
+        """The best iteration in LightGBM, without the trees of a linear start; 0 for all."""
         return max(0, int(self.native.best_iteration) - self.start_trees)
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:  # LightGBM is slower to return them than to score a document
+        """The names in the head of the model text."""
         head = str(self.native.model_to_string(num_iteration=1)).partition("\nfeature_names=")[2]
         return tuple(head.partition("\n")[0].split(" "))
 
     @property
     def n_features(self) -> int:
+        """The number of features, without the model text."""
         return int(self.native.num_feature())
 
     @property
     def start_trees(self) -> int:
+        """The number of trees in a linear start, from the model text when first asked."""
         if self.known_start is None:  # a user's own model: the first tree shows whether to look further
             n_start_trees = len(start_trees(self.native.model_to_string(num_iteration=1).encode()))
             if n_start_trees:
@@ -78,6 +84,7 @@ class LightGBMBooster(Booster):
         return self.known_start
 
     def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+        """Compute outputs in batches, so that dense copies of sparse rows and rows on disk fit."""
         how: dict[str, Any] = {
             "num_iteration": self._trees(request.rounds),
             "num_threads": engine_threads("LightGBM", request.threads),
@@ -94,11 +101,16 @@ class LightGBMBooster(Booster):
         return outputs if request.what == LEAVES else outputs.astype(np.float64, copy=False).reshape(-1)
 
     def to_bytes(self, rounds: int = 0) -> bytes:
+        """Return the model text, which does not name the number of threads."""
         text = str(self.native.model_to_string(num_iteration=self._trees(rounds)))
         text = re.sub(r"\n\[num_threads: \d+\]", "\n[num_threads: 0]", text)  # trees do not depend on it
         return text.encode()
 
     def finished(self, categories: Mapping[int, Categories]) -> LightGBMBooster:
+        """Return the model with leaves in units of one power of two, if that is harmless.
+
+        The native object is changed in place, and gets the categories as those of pandas.
+        """
         body = self.native.model_to_string(num_iteration=-1).encode()
         leaves, best = read_leaves(body), self.native.best_iteration
         self.native.model_from_string(rewritten(body, leaves and leaves.in_units()).decode())
@@ -110,6 +122,7 @@ class LightGBMBooster(Booster):
         return self
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
+        """Return the categories of pandas columns, or {} unless every column can be told."""
         values = self.native.pandas_categorical or ()
         columns = listed_categories(self.native.model_to_string(num_iteration=1).encode()) if values else {}
         # LightGBM does not store their columns. Ordered columns have categories too, and columns of codes have none.
@@ -174,6 +187,8 @@ for _name in ("predict", "save_model", "model_to_string", "dump_model", "feature
 
 
 class LightGBM(Backend):
+    """LightGBM as an engine."""
+
     name = "lightgbm"
     version = str(lightgbm.__version__)
     booster_type = lightgbm.Booster
@@ -184,6 +199,7 @@ class LightGBM(Backend):
     starts_linear = shares_bins = True
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+        """Create an `lgb.Dataset`, or a subset of the shared one, whose bins are kept."""
         whole = whole_of(data.features)
         # Parts of one data set share its bins.
         if whole is not None:
@@ -205,10 +221,15 @@ class LightGBM(Backend):
         return (StreamedDataset if data.on_disk else lightgbm.Dataset)(data.features, **options)
 
     def check(self, data: Any, params: dict[str, Any]) -> None:
+        """Create a booster without training it, so that LightGBM raises its own errors."""
         with without_stderr(), _naming_nothing_to_split():
             lightgbm.Booster(_with_defaults(params), data).reset_parameter({"objective": "none"})
 
     def train(self, request: TrainRequest) -> tuple[LightGBMBooster, int]:
+        """Train in LightGBM's own loop, from a model, from scores or from a snapshot.
+
+        The labels may need a longer `label_gain` than LightGBM has.
+        """
         own = {"metric": "None", "num_iterations": request.rounds, "objective": request.native_objective or "none"}
         params = _with_defaults(request.params) | own
         if "num_threads" in params:
@@ -251,10 +272,12 @@ class LightGBM(Backend):
         return LightGBMBooster(booster, first), rounds.best_rounds
 
     def snapshot(self, model: Any) -> Snapshot:
+        """Return the model, and the scores of all sets, which its trees do not reproduce."""
         scores = (np.array(scores_now(model, data), np.float64) for data in (model.train_set, *model.valid_sets))
         return Snapshot(LightGBMBooster(model).to_bytes(), tuple(scores))
 
     def begin_with(self, start: LinearStart) -> Booster:
+        """Return a model of one tree a feature, whose leaves are the steps of its curve."""
         return self.load(start_text(start).encode())
 
 

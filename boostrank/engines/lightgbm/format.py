@@ -70,6 +70,7 @@ def start_text(start: LinearStart) -> str:
 
 
 def write_start(curves: Mapping[int, Curve]) -> list[str]:
+    """Return the texts of the trees of a linear start, one a feature."""
     return [_tree(number, feature, curve) for number, (feature, curve) in enumerate(curves.items())]
 
 
@@ -126,16 +127,25 @@ _BELOW_ZERO = float(np.nextafter(np.float32(-ZERO), np.float32(-1.0)))
 
 
 class LightGBMFormat(ModelFormat):
+    """LightGBM's model text."""
+
     name = "lightgbm"
     title = "LightGBM's model text"
 
     def recognises(self, body: bytes) -> bool:
+        """Return whether a file begins with the line "tree"."""
         return re.match(rb"tree\b", body) is not None
 
     def parse(self, body: bytes) -> LightGBMText:
+        """Parse the text and check each tree.
+
+        Raises:
+            ModelError: the text is damaged, or uses what boostrank does not support.
+        """
         return parse_text(body)
 
     def trees(self, model: LightGBMText, n_features: int) -> Trees:
+        """Return the trees with split gains, the linear start as curves, in double precision."""
         first = model.start_trees
         forest = _forest(model, first)
         curves = _start_of(model)
@@ -145,6 +155,11 @@ class LightGBMFormat(ModelFormat):
         return Trees.of(forest, gain, n_features, linear=linear, double=True)
 
     def served(self, model: LightGBMText) -> ServedTrees:
+        """Return all trees, those of a linear start too, with the documents in every node.
+
+        Raises:
+            ModelError: leaves are linear models, or the model is a random forest.
+        """
         refuse(any(tree.linear for tree in model.trees), "its leaves hold linear models")
         refuse(b"\naverage_output" in model.head, "the model is a random forest, whose trees LightGBM averages")
         return ServedTrees(_forest(model, 0), _counts(model, b"internal_count", 1), _counts(model, b"leaf_count", 0))
@@ -154,6 +169,11 @@ class LightGBMFormat(ModelFormat):
         return body if b"\nobjective=" in body.partition(b"\n\n")[0] else stamped(body)
 
     def merge(self, models: Sequence[LightGBMText], weights: Sequence[float] | None = None) -> bytes:
+        """Return the text of the sum, with one start and then the trees of all models.
+
+        Raises:
+            ModelError: a model is a random forest of LightGBM.
+        """
         # One start for all models, then their trees with new numbers.
         grown: list[Tree] = []
         for model, parts in zip(models, parts_of(len(models), weights), strict=True):
@@ -163,6 +183,11 @@ class LightGBMFormat(ModelFormat):
         return _with_trees(models[0], sum_of_starts(list(map(_start_of, models)), weights), grown)
 
     def filled(self, body: bytes, values: Float64Array) -> bytes:
+        """Return the text in which a missing value goes where its fill value goes.
+
+        Raises:
+            ModelError: leaves are linear models.
+        """
         model = parse_text(body)
         refuse(any(tree.linear for tree in model.trees), "leaves with linear models cannot have fill values")
         kinds_of = b"%d" % _MISSING_RIGHT, b"%d" % _MISSING_LEFT
@@ -177,12 +202,14 @@ class LightGBMFormat(ModelFormat):
         return _with_trees(model, filled_start(_start_of(model), values), grown)
 
     def leaf_values(self, model: LightGBMText) -> list[Float64Array]:
+        """Return the values of each tree's leaves, without those of a linear start."""
         ends = np.cumsum([tree.leaves for tree in model.trees])
         return np.split(model.leaf_value, ends[:-1])[model.start_trees :]
 
     def with_leaves(
         self, model: LightGBMText, values: Sequence[Float64Array], start: Mapping[int, Curve] | None = None
     ) -> bytes:
+        """Return the text with other values of the leaves, and another start if there is one."""
         grown = []
         for tree, leaves in zip(model.trees[model.start_trees :], values, strict=True):
             fields = {**tree.fields, b"leaf_value": b" ".join(b"%.17g" % leaf for leaf in leaves.tolist())}
@@ -190,6 +217,7 @@ class LightGBMFormat(ModelFormat):
         return _with_trees(model, start, grown)
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
+        """Return the text for rows with more columns, in which feature i is `columns[i]`."""
         model, infos, trees = parse_text(body), ["none"] * len(names), []
         feature_infos = re.search(rb"^feature_infos=(.*)$", model.head, re.MULTILINE)
         for column, info in zip(columns, feature_infos[1].decode().split(" ") if feature_infos else (), strict=True):

@@ -70,6 +70,7 @@ class Tree:
         return first == [repr(LOWEST).encode()] and len(set(self.words(b"split_feature"))) == 1
 
     def words(self, key: bytes) -> list[bytes]:
+        """Return the values of a field, or [] if the tree lacks it."""
         return [word for word in self.fields.get(key, b"").split(b" ") if word]
 
     def tokens(self, key: bytes, count: int) -> list[bytes]:
@@ -83,6 +84,7 @@ class Tree:
         return tokens
 
     def to_bytes(self) -> bytes:
+        """Return the section of the tree in the model text."""
         lines = (key + b"=" + value for key, value in self.fields.items())
         return b"\n".join([b"Tree=%d" % self.number, *lines]) + self.end
 
@@ -116,6 +118,7 @@ class LightGBMText:
         return next((tree.number for tree in self.trees if not tree.is_start), len(self.trees))
 
     def to_bytes(self) -> bytes:
+        """Return the model text, with the offsets of the trees in its head."""
         return joined(self.head, [tree.to_bytes() for tree in self.trees], self.tail)
 
 

@@ -66,6 +66,8 @@ LINEAR_GAINS = list(range(31))  # as long as LightGBM's own table of gains
 
 
 class LightGBMParams(Params):
+    """The parameters of LightGBM."""
+
     # With a custom objective, bagging_by_query grows no trees at 0.5 and samples nothing at 0.9 (LightGBM 4.7).
     of_objectives = frozenset(
         "bagging_by_query alpha boost_from_average fair_c is_unbalance label_gain lambdarank_norm "  # noqa: SIM905
@@ -80,9 +82,16 @@ class LightGBMParams(Params):
     untried = frozenset({*OF_COLUMNS, "verbosity", "num_threads"})
 
     def names(self) -> Mapping[str, str]:
+        """Return LightGBM's own table of names and aliases."""
         return parameter_names()
 
     def check_values(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """Check values that LightGBM misreads: lists, constraints and what excludes them.
+
+        Raises:
+            UnknownParameter: LightGBM has no such parameter.
+            ParameterError: a parameter is given twice, or has such a value.
+        """
         checked, given_as = super().check_values(params)
         read_groups(checked.get("interaction_constraints", ()), None)
         monotone = any(read_directions(checked.get("monotone_constraints", ()), None))
@@ -101,6 +110,7 @@ class LightGBMParams(Params):
         return checked, given_as
 
     def attempt(self, params: dict[str, Any]) -> None:
+        """Create a booster on sixty rows of one feature, without training it."""
         # Train on sixty rows without signal, so that LightGBM checks the parameters.
         fixed = {"verbosity": -1, "num_threads": 1, "feature_pre_filter": False}
         rows = lightgbm.Dataset(np.arange(60.0).reshape(-1, 1), np.zeros(60), params=params | fixed)
@@ -111,6 +121,11 @@ class LightGBMParams(Params):
                 raise
 
     def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
+        """Return `label_gain` for LightGBM's ranking objectives; {} for the exponential gain.
+
+        Raises:
+            ParameterError: the objective has several scores a document.
+        """
         if objective.startswith(("multiclass", "softmax", "multi", "ova", "ovr")):
             raise ParameterError(f"lightgbm:{objective} has several scores per document; a ranker has one")
         if isinstance(gain, str) and gain == "exponential":
@@ -120,6 +135,7 @@ class LightGBMParams(Params):
     def of_columns(
         self, params: dict[str, Any], names: Sequence[str], *, codes: Sequence[int] = (), followed: Sequence[int] = ()
     ) -> dict[str, Any]:
+        """Convert parameters of single features, and name the categorical columns."""
         aliases, columns = parameter_names(), super().of_columns(params, names, followed=followed)
         for name, value in params.items():
             main = aliases.get(name, name)
@@ -132,6 +148,11 @@ class LightGBMParams(Params):
         return columns | {"categorical_column": list(codes)} if codes else columns
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
+        """Return the constraints, where features outside all groups are unused.
+
+        Raises:
+            ParameterError: a categorical feature has a direction.
+        """
         engine_params, columns = self.named(self.of_columns(params, names)), range(len(names))
         direction = engine_params.get("monotone_constraints", [0] * len(names))
         categorical = engine_params.get("categorical_feature", [])
@@ -146,6 +167,7 @@ class LightGBMParams(Params):
         return Limits(np.array(direction, np.int64), unused, tuple(groups) or None)
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+        """Return which random or hidden state of LightGBM prevents an exact resumption."""
         engine_params = self.named(params)
         boosting = str(engine_params.get("boosting", "gbdt"))
         if boosting == "dart":
@@ -165,5 +187,6 @@ class LightGBMParams(Params):
         return None
 
     def unstartable(self, params: dict[str, Any]) -> str | None:
+        """Name the penalty on each feature used, which a linear start would pay for all."""
         paid = [name for name in self.named(params) if name.startswith("cegb_penalty_feature")]
         return f"{paid[0]} penalises each feature used, and a linear start uses most of them" if paid else None

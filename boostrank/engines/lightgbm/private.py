@@ -235,6 +235,7 @@ class StreamedDataset(lightgbm.Dataset):  # type: ignore[misc]
             _safe_call(_LIB.LGBM_DatasetPushRows(self._handle, _pointer(piece), kind, *sizes))
 
     def load_bins(self, path: str, reference: Any) -> None:
+        """Load bins from LightGBM's binary file, with the bounds of `reference` if there is one."""
         bounds = None if reference is None else reference._handle
         self._create(_LIB.LGBM_DatasetCreateFromFile, _c_str(path), self._c_params(), bounds)
 

@@ -45,6 +45,7 @@ class Member(LightGBM):
         self._functions = _SCATTER(self._kept(self._scatter)), _GATHER(self._kept(self._gather))
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+        """Create this worker's data set, with weights on all workers and a row on empty ones."""
         if data.n_documents:  # other workers may have weights
             data = replace(data, queries=replace(data.queries, weights=data.queries.each_weight))
         else:  # LightGBM does not accept an empty set
@@ -58,6 +59,7 @@ class Member(LightGBM):
         return StreamedDataset(data.features, peers=self._peers, free_raw_data=False, **options).construct()
 
     def train(self, request: TrainRequest) -> tuple[LightGBMBooster, int]:
+        """Train with sums over all workers, and raise the error of a callback of the network."""
         request = replace(request, params=request.params | self._network)
         if self._peers.size == 1:
             return super().train(request)

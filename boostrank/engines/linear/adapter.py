@@ -105,6 +105,8 @@ class LinearData:
 
 
 class LinearParams(Params):
+    """The parameters of the linear engine, and its defaults of objectives."""
+
     # Initial scores come from a regression and vary by a few tenths: smoother defaults could not separate ranks.
     # smooth-ndcg is annealed as published, from the regression.
     of_ours: Mapping[str, Mapping[str, Any]] = {
@@ -121,9 +123,11 @@ class LinearParams(Params):
     }
 
     def check(self, params: dict[str, Any]) -> None:
+        """Raise ParameterError if a setting of the optimiser is unknown or out of range."""
         _settings(params)
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+        """Return the reason why no linear training can be resumed."""
         return "a linear model's optimiser hides its estimate of the curvature, and trains in seconds"
 
 
@@ -136,9 +140,15 @@ class LinearBooster(Booster):
 
     @classmethod
     def load(cls, data: bytes) -> LinearBooster:
+        """Load a checked model file, JSON with the weights of every round."""
         return cls(LINEAR.parse(data))
 
     def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+        """Compute scores, or each feature's part of them.
+
+        Raises:
+            ModelError: leaves are asked for.
+        """
         if request.what == LEAVES:
             raise ModelError("a linear model has no leaves")
         rows, weights = ScaledRows(features, self.native.scaling), self.native.weights(request.rounds)
@@ -149,6 +159,8 @@ class LinearBooster(Booster):
 
 
 class Linear(Backend):
+    """The engine of linear models, whose rounds are steps of an optimiser."""
+
     name = "linear"
     version = str(scipy.__version__)
     format = LINEAR
@@ -157,6 +169,11 @@ class Linear(Backend):
     grows_trees = False
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> LinearData:
+        """Return rows, labels and queries, with the scaling of `reference` if there is one.
+
+        Raises:
+            DataError: the rows are on disk, or a feature is categorical.
+        """
         if data.on_disk:
             raise DataError("a linear model needs rows in memory: use --route memory, or boostrank.read")
         if data.categorical:
@@ -169,6 +186,12 @@ class Linear(Backend):
         return LinearData(ScaledRows(data.features, scaling), data.labels, data.queries, data.feature_names)
 
     def train(self, request: TrainRequest) -> tuple[LinearBooster, int]:
+        """Minimise the objective from the weights of `request.earlier`, one step a round.
+
+        Raises:
+            ParameterError: the objective is not boostrank's, or the continued model is scaled
+                otherwise.
+        """
         if request.objective is None or request.evaluate is None:
             words = "`boostrank objectives` lists them, boostrank.define_objective defines others"
             raise ParameterError(f"a linear model needs an objective of boostrank: {words}")
@@ -281,6 +304,11 @@ def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: i
 
 
 def measure_scaling(kind: str, features: Features) -> Scaling:
+    """Return the shift and the factor of each column for the scaling `kind`.
+
+    Raises:
+        DataError: a feature has infinite values.
+    """
     columns = features.shape[1]
     count, total = np.zeros(columns), np.zeros(columns)
     low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
@@ -463,6 +491,7 @@ class Walk(Resettable):
         self._steps = iter(self.rounds)
 
     def begin(self) -> None:
+        """Call the callbacks before the first round; raise Stopped if one of them stops."""
         next(self._steps, None)
         if self.rounds.stopped:
             raise Stopped
@@ -472,6 +501,11 @@ class Walk(Resettable):
         self.begin()
 
     def reset_parameter(self, params: Mapping[str, Any]) -> None:
+        """Change the learning rate, the only parameter that may change between rounds.
+
+        Raises:
+            ParameterError: another parameter.
+        """
         for name, value in params.items():
             if find_param(name, [LEARNING_RATE]) is None:
                 raise ParameterError(f"{name!r} cannot change while a linear model is trained; only learning_rate can")

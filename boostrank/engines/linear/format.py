@@ -88,14 +88,22 @@ class LinearModel:
 
 
 class LinearFormat(ModelFormat):
+    """The JSON of a linear model."""
+
     name = "linear"
     title = "a linear model"
     averages = False
 
     def recognises(self, body: bytes) -> bool:
+        """Return whether a file begins with this format's name."""
         return re.match(rb'\s*\{\s*"format"\s*:\s*"boostrank linear"', body[:200]) is not None
 
     def parse(self, body: bytes) -> LinearModel:
+        """Parse the JSON, and check version, names, and sizes of all arrays.
+
+        Raises:
+            ModelError: the file is damaged, or from a newer version.
+        """
         content = read_json(body)
         refuse(not isinstance(content, dict) or content.get("format") != _FORMAT, "not a linear model of boostrank")
         version = content.get("version")

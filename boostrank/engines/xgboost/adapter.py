@@ -63,6 +63,11 @@ class XGBoostBooster(Booster):
 
     @classmethod
     def load(cls, data: bytes) -> XGBoostBooster:
+        """Load a checked model file.
+
+        Raises:
+            ModelError: the installed XGBoost would ignore the weights of dart's trees.
+        """
         booster = xgboost.Booster()
         booster.load_model(bytearray(readable(data)))
         if _has_tree_weights(data) and not _has_tree_weights(bytes(booster.save_raw("json"))):
@@ -74,27 +79,37 @@ class XGBoostBooster(Booster):
 
     @property
     def rounds(self) -> int:
+        """The number of rounds, without the trees of a linear start, which XGBoost counts too."""
         return int(self.native.num_boosted_rounds()) - self.start_trees
 
     @property
     def feature_names(self) -> tuple[str, ...]:
+        """The names of the features; f1, f2, ... in a model without names."""
         names = self.native.feature_names
         return tuple(names) if names else tuple(f"f{i}" for i in range(1, self.n_features + 1))
 
     @property
     def n_features(self) -> int:
+        """The number of features, also of a model without names."""
         return int(self.native.num_features())
 
     @property
     def stopped_rounds(self) -> int:
+        """The best number of rounds in the attribute `best_iteration`, or 0."""
         best = self.native.attr("best_iteration")
         return int(best) + 1 - self.start_trees if best is not None and best.isdigit() else 0
 
     @property
     def start_trees(self) -> int:
+        """The number of trees in a linear start, an attribute of the model."""
         return int(self.native.attr(ATTRIBUTE) or 0)
 
     def predict(self, features: Features, request: PredictRequest) -> npt.NDArray[Any]:
+        """Compute outputs in batches, where contributions add up to the scores.
+
+        Raises:
+            ModelError: XGBoost's contributions are wrong by more than rounding.
+        """
         parts = self._parts(features, request)
         if request.what == LEAVES:
             return np.concatenate([part.reshape(len(part), -1) for part in parts])
@@ -129,6 +144,7 @@ class XGBoostBooster(Booster):
         return found
 
     def to_bytes(self, rounds: int = 0) -> bytes:
+        """Return the model's JSON, with names of categories and the mark of a linear start."""
         if not 0 < rounds < self.rounds:
             return bytes(self.native.save_raw("json"))
         part = self.native[: self.start_trees + rounds]
@@ -146,6 +162,7 @@ class XGBoostBooster(Booster):
         return CountingBooster(cut, best)
 
     def finished(self, categories: Mapping[int, Categories]) -> XGBoostBooster:
+        """Return a model with leaves in units of one power of two and names of categories."""
         body = with_even_leaves(self.to_bytes())
         found = self if body is None else self.load(body)
         names = {column: one.values for column, one in categories.items() if not one.ordered}
@@ -153,6 +170,7 @@ class XGBoostBooster(Booster):
         return found if body is None else self.load(body)
 
     def categories(self, names: Sequence[str]) -> dict[str, Categories]:
+        """Return the categories of each categorical feature, as far as the file names them."""
         types = self.native.feature_types or ()
         if "c" not in types:
             return {}
@@ -218,6 +236,8 @@ def _has_tree_weights(body: bytes) -> bool:
 
 
 class XGBoost(Backend):
+    """XGBoost as an engine."""
+
     name = "xgboost"
     version = str(xgboost.__version__)
     booster_type = xgboost.Booster
@@ -228,6 +248,11 @@ class XGBoost(Backend):
     starts_linear = shares_bins = True
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+        """Create a `DMatrix` of quantiles, from rows in memory or in batches from disk.
+
+        Raises:
+            DataError: a feature has infinite values.
+        """
         try:
             return self._dataset(data, params, reference=reference, weights=weights)
         except xgboost.core.XGBoostError as error:
@@ -271,6 +296,7 @@ class XGBoost(Backend):
         return matrix
 
     def train(self, request: TrainRequest) -> tuple[XGBoostBooster, int]:
+        """Train in XGBoost's own loop, from a model, from scores or from a snapshot."""
         params = translate(request.params)
         gradient, resumed, earlier = request.gradient, request.resumed, request.earlier
         if earlier is not None and "c" in (earlier.native.feature_types or ()):
@@ -337,9 +363,11 @@ class XGBoost(Backend):
             data.set_info(base_margin=np.asarray(scores, dtype=np.float32))
 
     def snapshot(self, model: Any) -> Snapshot:
+        """Return the model, and a hash of the scores, which XGBoost computes again."""
         return Snapshot(XGBoostBooster(model.booster).to_bytes(), scores_sha256=digest(model.booster, model.train))
 
     def begin_with(self, start: LinearStart) -> XGBoostBooster:
+        """Return a model of one tree a feature, whose leaves are the steps of its curve."""
         names = list(engine_names(start.feature_names))
         row = xgboost.DMatrix(np.zeros((1, len(names)), np.float32), label=[0.0], feature_names=names)
         empty = xgboost.train({"objective": "rank:ndcg", "base_score": 0.0}, row, 0)
@@ -418,6 +446,7 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
         super().__init__(cache_prefix=cache_prefix)
 
     def next(self, input_data: Any) -> bool:
+        """Pass the next batch of rows to XGBoost; return False after the last."""
         if self._next == len(self._pieces):
             return False
         features, start, stop = self._pieces[self._next]
@@ -429,6 +458,7 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
         return True
 
     def reset(self) -> None:
+        """Begin again with the first batch."""
         self._next = 0
 
 

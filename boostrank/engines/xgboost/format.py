@@ -90,9 +90,15 @@ class XGBoostFormat(ModelFormat):
     title = "XGBoost's JSON"
 
     def recognises(self, body: bytes) -> bool:
+        """Return whether a file begins as XGBoost's JSON and names a learner."""
         return re.match(rb'\{\s*"(learner|version)"', body) is not None and b'"learner"' in body
 
     def parse(self, body: bytes) -> XGBoostModel:
+        """Parse the JSON and check it against the schema and the sizes in it.
+
+        Raises:
+            ModelError: the file is damaged, UBJSON, or uses what boostrank does not support.
+        """
         refuse(not body.startswith(b"{"), "this is not an XGBoost JSON model: it must begin with '{'")
         refuse(body[1:2].isalpha(), "this is XGBoost's binary UBJSON: save it under a name that ends in .json")
         document = read_json(body)
@@ -116,6 +122,7 @@ class XGBoostFormat(ModelFormat):
         return XGBoostModel(document, forest, weights)
 
     def trees(self, model: XGBoostModel, n_features: int) -> Trees:
+        """Return the trees with split gains, the linear start as curves."""
         curves = model.start
         grown = _served(model, model.start_trees)
         forest = replace(grown.forest, start=Curves.of(list(curves.items())) if curves else None)
@@ -124,9 +131,16 @@ class XGBoostFormat(ModelFormat):
         return Trees.of(forest, gain, n_features)
 
     def served(self, model: XGBoostModel) -> ServedTrees:
+        """Return all trees, those of a linear start too, with the hessians in every node."""
         return _served(model, 0)
 
     def merge(self, models: Sequence[XGBoostModel], weights: Sequence[float] | None = None) -> bytes:
+        """Return the JSON of the sum, with one start and then the trees of all models.
+
+        Raises:
+            ModelError: a model has weights of dart.
+            ParameterError: base scores differ.
+        """
         if any(model.weights is not None for model in models):
             raise ModelError("dart weights its trees, so its models cannot be averaged")
         starts = {model.document["learner"]["learner_model_param"]["base_score"] for model in models}
@@ -139,6 +153,7 @@ class XGBoostFormat(ModelFormat):
         return models[0].with_trees(sum_of_starts([model.start for model in models], weights), trees, ends)
 
     def filled(self, body: bytes, values: Float64Array) -> bytes:
+        """Return the JSON in which a missing value goes where its fill value goes."""
         model = self.parse(body)
         trees = model.forest["trees"]
         start = write_start(filled_start(model.start, values), values.size)
@@ -152,12 +167,14 @@ class XGBoostFormat(ModelFormat):
         return write_json(model.document)
 
     def leaf_values(self, model: XGBoostModel) -> list[Float64Array]:
+        """Return the values of each tree, float64[nodes], where inner nodes have thresholds."""
         # XGBoost numbers leaves as nodes; thresholds stay where they are.
         return [np.array(tree["split_conditions"], np.float64) for tree in model.forest["trees"][model.start_trees :]]
 
     def with_leaves(
         self, model: XGBoostModel, values: Sequence[Float64Array], start: Mapping[int, Curve] | None = None
     ) -> bytes:
+        """Return the JSON with other values of the leaves, and another start if there is one."""
         trees = []
         for tree, leaves in zip(model.forest["trees"][model.start_trees :], values, strict=True):
             is_leaf = np.array(tree["left_children"]) < 0
@@ -166,6 +183,7 @@ class XGBoostFormat(ModelFormat):
         return model.with_trees(model.start if start is None else start, trees, model.ends)
 
     def widened(self, body: bytes, columns: Sequence[int], names: Sequence[str]) -> bytes:
+        """Return the JSON for rows with more columns, in which feature i is `columns[i]`."""
         document = json.loads(body)
         learner = document["learner"]
         learner["feature_names"] = list(names)

@@ -89,6 +89,7 @@ _ROOT = 2**31 - 1  # the parent of a root
 
 
 def write_start(curves: Mapping[int, Curve], n_features: int) -> list[dict[str, Any]]:
+    """Return the trees of a linear start as JSON data, one a feature."""
     return [_tree(number, feature, curve, n_features) for number, (feature, curve) in enumerate(curves.items())]
 
 

@@ -125,19 +125,24 @@ def base_score(objective: str) -> float:
 
 
 class XGBoostParams(Params):
+    """The parameters of XGBoost, in its names or LightGBM's."""
+
     title = "XGBoost"
     of_objectives = OF_OBJECTIVES
     refused = REFUSED
     untried = frozenset({"interaction_constraints", "monotone_constraints", "nthread", "tree_method", "verbosity"})
 
     def names(self) -> Mapping[str, str]:
+        """Return boostrank's table of XGBoost's names, because XGBoost has none."""
         return _NAMES
 
     def check_values(self, params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """Check the values, and that LightGBM's parameters have counterparts in XGBoost."""
         translate(params)
         return super().check_values(params)
 
     def attempt(self, params: dict[str, Any]) -> None:
+        """Train one round on four rows, so that XGBoost raises its own errors."""
         rows = xgboost.DMatrix(np.arange(4.0).reshape(-1, 1), np.zeros(4), nthread=1)
         needed = {"booster": "dart"} if OF_DART & self.named(params).keys() else {}
         fixed = {"nthread": 1, "disable_default_eval_metric": True, "base_score": 0.0}
@@ -146,12 +151,18 @@ class XGBoostParams(Params):
             xgboost.train(translate(needed | params) | fixed, rows, 1, obj=lambda *_: flat)
 
     def of_native(self, objective: str, gain: Gain) -> dict[str, Any]:
+        """Return `ndcg_exp_gain` for the linear gain; {} for the exponential one.
+
+        Raises:
+            ParameterError: the objective does not rank, or the gain is a table.
+        """
         base_score(objective)  # raises for objectives that do not rank
         if not isinstance(gain, str):
             raise ParameterError("XGBoost's own objectives take gain='exponential' or 'linear', not a table")
         return {} if gain == "exponential" else {"ndcg_exp_gain": False}
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
+        """Return the constraints, where a feature outside all groups is a group alone."""
         engine_params, groups = self.named(self.of_columns(params, names)), None
         if engine_params.get("interaction_constraints", "") not in ("", None):
             # A feature outside all groups gets trees of its own, as in a start.
@@ -161,6 +172,7 @@ class XGBoostParams(Params):
         return Limits(np.array(directions, np.int64), groups=groups)
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+        """Return which random or hidden state of XGBoost prevents an exact resumption."""
         translated = translate(params)
         if translated.get("booster") == "dart":
             return "dart rescales earlier trees by random numbers that XGBoost hides"
@@ -171,6 +183,7 @@ class XGBoostParams(Params):
         return None
 
     def unstartable(self, params: dict[str, Any]) -> str | None:
+        """Name the booster, unless it is gbtree, the only one that can contain a start."""
         booster = translate(params).get("booster", "gbtree")
         return None if booster == "gbtree" else f"a model of booster={booster} cannot contain a start"
 

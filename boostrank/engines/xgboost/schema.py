@@ -38,6 +38,8 @@ Digits = Annotated[str, Meta(pattern=r"^[0-9]{1,9}\Z")]
 
 
 class TreeParam(Struct):
+    """The sizes of a tree. XGBoost writes numbers as texts."""
+
     num_nodes: Digits
     num_feature: Digits
     num_deleted: Digits
@@ -82,11 +84,15 @@ class Categories(Struct):
 
 
 class ForestParam(Struct):
+    """The number of trees in a model."""
+
     num_trees: Digits
     num_parallel_tree: Digits = "1"
 
 
 class Forest(Struct):
+    """The trees of a model, and where each round begins."""
+
     trees: list[Tree]
     gbtree_model_param: ForestParam
     tree_info: list[Literal[0]]
@@ -103,15 +109,19 @@ class Trees(Struct):
 
 
 class GBTree(Trees, tag_field="name", tag="gbtree"):
-    pass
+    """The booster `gbtree`."""
 
 
 class Dart(Struct, tag_field="name", tag="dart"):
+    """The booster `dart`: a forest, and a weight a tree."""
+
     gbtree: Trees
     weight_drop: list[float]
 
 
 class LearnerParam(Struct):
+    """The number of features and outputs of a model, and the score that trees start from."""
+
     num_feature: Digits
     num_class: Digits
     base_score: str
@@ -119,10 +129,14 @@ class LearnerParam(Struct):
 
 
 class Named(Struct):
+    """An objective, of which only the name is read."""
+
     name: str
 
 
 class Learner(Struct):
+    """The booster of a model, its objective, attributes and features."""
+
     learner_model_param: LearnerParam
     gradient_booster: GBTree | Dart
     objective: Named
@@ -132,6 +146,8 @@ class Learner(Struct):
 
 
 class Model(Struct):
+    """The whole file: XGBoost's version and the learner."""
+
     version: Annotated[list[Whole], Meta(min_length=3, max_length=3)]
     learner: Learner
 

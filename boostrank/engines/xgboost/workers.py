@@ -97,6 +97,7 @@ class Member(XGBoost):
             return super()._dataset(data, params, reference=reference, weights=weights)
 
     def train(self, request: TrainRequest) -> tuple[XGBoostBooster, int]:
+        """Train with sums over all workers, whose gradients wait for each other."""
         gradient = request.gradient
 
         def in_step(scores: npt.NDArray[Any], matrix: Any, round: int) -> Any:

@@ -51,6 +51,11 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
 
 
 def loaded(body: bytes, name: str) -> RankingModel:
+    """Read an exported model as a user would, from a temporary file called `name`.
+
+    Raises:
+        ExportError: the file is not a model that boostrank reads.
+    """
     with tempfile.TemporaryDirectory(prefix="boostrank-") as folder:
         path = Path(folder, name)
         path.write_bytes(body)

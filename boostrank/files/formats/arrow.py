@@ -34,6 +34,11 @@ class ColumnarSource(TableSource):
         rows) to batches."""
 
     def open_file(self, source: OneSource, max_bytes: int | None) -> ColumnarFile:
+        """Open a frame's buffer or a regular file.
+
+        Raises:
+            FileFormatError: the source has no random access, such as a pipe.
+        """
         if is_buffer(source):
             return ColumnarFile("<frame>", max_bytes, source)
         path = path_of(source)
@@ -43,6 +48,11 @@ class ColumnarSource(TableSource):
         return ColumnarFile(path, max_bytes)
 
     def begin(self, file: ColumnarFile) -> None:
+        """Read the schema, and choose the columns.
+
+        Raises:
+            FileFormatError: the file has another format, or is damaged.
+        """
         pa, reading = arrow(), self.reading
         try:
             head = bytes(file.handle.read(8))
@@ -78,10 +88,12 @@ class ColumnarSource(TableSource):
         file.columns = columns
 
     def batch(self, file: Any, chunk: Any) -> Batch:
+        """Return the arrays of a record batch, whose rows count from 1."""
         arrays, rows = chunk
         return Batch(file, np.arange(1, rows + 1), rows, arrays, size=sum(map(_bytes_of, arrays.values())))
 
     def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Any]:
+        """Return the rows as a record batch, with its schema."""
         rows = arrow().RecordBatch.from_arrays(list(batch.arrays.values()), schema=batch.file.header)
         return rows, rows.schema, batch.lines
 
@@ -92,6 +104,7 @@ class ArrowSource(ColumnarSource):
     name = "Arrow"
 
     def open_batches(self, file: Any) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
+        """Open an Arrow stream or file; return schema, None, and a function that yields batches."""
         ipc = arrow(".ipc")
         is_stream = bytes(file.read(len(_STREAM))) == _STREAM
         file.seek(0)
@@ -116,6 +129,7 @@ class ParquetSource(ColumnarSource):
     name = "Parquet"
 
     def open_batches(self, file: Any) -> tuple[Any, int | None, Callable[[list[int], int], Iterator[Any]]]:
+        """Open a Parquet file; return schema, number of rows, a function that yields batches."""
         parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
         schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
 

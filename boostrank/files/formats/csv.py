@@ -38,9 +38,15 @@ class CsvSource(TableSource):
     header_lines = 1
 
     def open_file(self, source: OneSource, max_bytes: int | None) -> TextFile:
+        """Open a plain or compressed text."""
         return open_text(source, max_bytes)
 
     def begin(self, file: TextFile) -> None:
+        """Read the header, and choose the columns.
+
+        Raises:
+            FileFormatError: the first line is blank or too long, or names a column twice.
+        """
         line, newline, _ = file.head.partition(b"\n")
         if not newline and len(file.head) >= text_files.HEAD:
             raise FileFormatError(
@@ -59,6 +65,7 @@ class CsvSource(TableSource):
         file.skip(len(line) + len(newline))
 
     def batch(self, file: File, chunk: Any) -> Batch:
+        """Parse the columns that are needed, and number their lines without the blank ones."""
         text, columns = chunk, file.columns
         numbers, texts = columns.needed(self.reading)
         array = np.frombuffer(text.buffer, np.uint8, text.size, text.start)
@@ -81,6 +88,7 @@ class CsvSource(TableSource):
         return parsed
 
     def written(self, chunk: Any, batch: Batch) -> tuple[Any, Any, Any]:
+        """Return the chunk's bytes, the header, and the end of each row among them."""
         view, ends = chunk.lines()
         return view, batch.file.header, ends[batch.lines - 1]
 

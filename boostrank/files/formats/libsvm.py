@@ -212,9 +212,15 @@ class LibsvmSource(Source):
         super().__init__(files, reading)
 
     def open_file(self, source: OneSource, max_bytes: int | None) -> TextFile:
+        """Open a plain or compressed text."""
         return open_text(source, max_bytes)
 
     def begin(self, file: TextFile) -> None:
+        """Read names and the first feature's number from comments, and settle the options.
+
+        Raises:
+            FileFormatError: the file is a table, or its comments contradict earlier files.
+        """
         self._names = same_names(self._names, names_in_head(file.head, file.name), file.name)
         if len(self._open) == 1:
             check_no_table(file.head, file.name)
@@ -291,6 +297,7 @@ class LibsvmSource(Source):
         self.options = options
 
     def parse(self, file: Any, load: Callable[[Any], Any]) -> Block:
+        """Parse the lines of a chunk by compiled code, in a buffer that an earlier chunk left."""
         try:
             buffer, scratch = self._free.pop()
         except IndexError:
@@ -433,6 +440,7 @@ class LibsvmSource(Source):
         block.sparse[1][:], block.sparse[2][:] = ids[:kept], values[:kept]
 
     def numbered_names(self, base: int = 1) -> Mapping[int, str]:
+        """Return the names of the options, or else those in comments, by feature number."""
         names: Any = self.reading.feature_names
         if isinstance(names, tuple):
             names = {base + i: name for i, name in enumerate(names)}
