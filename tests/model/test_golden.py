@@ -125,15 +125,14 @@ def test_the_newest_files_have_every_field_and_every_version_of_the_formats(extr
     schema = max(content["file"]["schema_version"] for content in sidecars)
     versions = [json.loads((folder / name).read_text())["version"] for name in ("linear.json", "propensities.json")]
     there = (schema, *versions, heads(folder))
-    beginnings = {checkpoints._MAGIC + b"%d" % checkpoints._VERSION, caches._MAGIC.rstrip()}
+    beginnings = {checkpoints._MAGIC + b"%d" % checkpoints._VERSION}
     now = (SCHEMA_VERSION, linear_format._VERSION, 1, beginnings)
     assert there == now, f"the files of {NEWEST} are of other formats: {MEND}"
 
 
 def heads(folder: Path) -> set[bytes]:
-    """First lines of checkpoints and of entries of the cache."""
-    files = [*folder.glob("*.checkpoint"), *folder.glob("cache/*.data"), *folder.glob("cache/*.bins")]
-    return {file.read_bytes().partition(b"\n")[0] for file in files}
+    """First lines of checkpoints."""
+    return {file.read_bytes().partition(b"\n")[0] for file in folder.glob("*.checkpoint")}
 
 
 def resume(folder: Path, version: str, name: str) -> tuple[RankingModel, boostrank.Checkpoint]:

@@ -447,6 +447,7 @@ class LibsvmSource(Source):
         return names or self._names
 
     def schema(self, totals: Any) -> FeatureSpace:
+        """Return the features up to the largest number of all blocks."""
         base, columns = self._columns(totals)
         space, by_number = self.reading.space, self.numbered_names(base)
         if self._names and by_number != self._names:
