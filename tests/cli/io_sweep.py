@@ -301,8 +301,8 @@ def run_all(seconds: float, chosen: list[str], folder: Path) -> bool:
             tally["faults"] += 1
             tally[{0: "ended well", 2: "2"}.get(status, "3")] += 1
             tally["broken"] += bool(broken)
-            for promise in broken:
-                say(f"{case.name}: {what}: {promise}")
+            for broken_promise in broken:
+                say(f"{case.name}: {what}: {broken_promise}")
         stopped = ", out of time" * (time.monotonic() >= deadline)
         rows.append(f"{case.name:<20}" + "".join(f"{count:>12}" for count in tally.values()) + stopped)
         say(f"{case.name}: {tally['faults']} faults in {time.monotonic() - started:.0f} s")

@@ -243,6 +243,7 @@ def raw(definition: Any, columns: Mapping[str, int], plugin: Plugin) -> Parsed:
         raise ModelError(f"{engine}: The LTR plugin only supports float feature types")
     if not plugin.reorders and names != list(columns)[: len(names)]:
         raise ModelError(f"{engine}: old versions take features by position: feature_names must begin the feature set")
+    # What the trees become.
     logistic = is_logistic(field(objective, "name", str, engine), OBJECTIVES, engine)
     zero = plugin.missing_as_zero and field(definition, "missing_as_zero", bool, engine)
     places = [columns[name] for name in names]

@@ -59,6 +59,7 @@ def read(body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] 
             raise ModelError("Solr: the model has no name")
         columns = model_features(model, {name: column for column, name in enumerate(feature_names)})
         params = field(model, "params", dict, "Solr") or {}
+        # Since that version a split may say where a document without a value goes.
         missing = tuple(version) >= MISSING_SINCE
         settable_names = {"trees", "isNullSameAsZero"} if missing else {"trees"}
         settable(params, settable_names, "params")

@@ -301,6 +301,7 @@ def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
         dependence=feature_shapes.dependence | {"feature": new_column},
         curves=tuple(replace(c, feature=new_names[c.feature]) for c in feature_shapes.curves),
     )
+    # The page has each name as text, and the charts have every point.
     section = SPEC.on_page(renamed)
     html = page("Shapes", [section])
     assert "<b>x" not in html
