@@ -33,8 +33,8 @@ def public_names() -> dict[str, tuple[str, ...]]:
         pages: dict[str, Any] = importlib.import_module("api")._PAGES
     finally:
         sys.path.pop(0)
-    found = {module: listed for _, _, parts in pages.values() for module, listed in parts}
-    return {module: tuple(listed or importlib.import_module(module).__all__) for module, listed in found.items()}
+    listings = {module: listed for _, _, parts in pages.values() for module, listed in parts}
+    return {module: tuple(listed or importlib.import_module(module).__all__) for module, listed in listings.items()}
 
 
 def _names() -> Iterator[str]:
@@ -48,11 +48,11 @@ def _names() -> Iterator[str]:
 
 def _signature(function: Any) -> str:
     """Names and defaults, without types."""
-    found = inspect.signature(function)
-    parameters = [
-        one.replace(annotation=one.empty, default=one.default if _is_plain(one.default) else ...)
-        for one in found.parameters.values()
-    ]
+    signature = inspect.signature(function)
+    parameters = []
+    for parameter in signature.parameters.values():
+        default = parameter.default if _is_plain(parameter.default) else ...
+        parameters.append(parameter.replace(annotation=parameter.empty, default=default))
     return str(inspect.Signature(parameters)).replace("Ellipsis", "...")
 
 
@@ -76,12 +76,12 @@ def _commands() -> Iterator[str]:
     """Options by name, with the commands that take them."""
     takers: dict[str, list[str]] = {}
     for name, command in commands().items():
-        for one in command.params:
-            many = "..." if one.multiple or one.nargs == -1 else ""
-            if isinstance(one, click.Argument):
-                words = one.human_readable_name.removesuffix("...")
+        for parameter in command.params:
+            many = "..." if parameter.multiple or parameter.nargs == -1 else ""
+            if isinstance(parameter, click.Argument):
+                words = parameter.human_readable_name.removesuffix("...")
             else:
-                words = "/".join([*one.opts, *one.secondary_opts]) + ("" if one.is_flag else " VALUE")
+                words = "/".join([*parameter.opts, *parameter.secondary_opts]) + ("" if parameter.is_flag else " VALUE")
             takers.setdefault(words + many, []).append(name)
     for words, names in sorted(takers.items()):
         yield f"{words}: {', '.join(names)}"

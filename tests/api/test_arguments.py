@@ -23,7 +23,7 @@ def model() -> boostrank.RankingModel:
 
 
 @pytest.mark.parametrize(
-    ("function", "given", "wrong"),
+    ("function", "arguments", "wrong"),
     [
         (
             boostrank.tune, (None, DATA),
@@ -44,14 +44,18 @@ def model() -> boostrank.RankingModel:
         ),
         (boostrank.Checkpoint, ("c",), {"path": (None, 3, ["a"]), "every": (True, 1.5, "soon")}),
     ],
-    ids=lambda one: getattr(one, "__name__", ""),
+    ids=lambda argument: getattr(argument, "__name__", ""),
 )  # fmt: skip
-def test_arguments_of_another_kind(function: Callable[..., Any], given: tuple[Any, ...], wrong: dict[str, Any]) -> None:
+def test_arguments_of_another_kind(
+    function: Callable[..., Any], arguments: tuple[Any, ...], wrong: dict[str, Any]
+) -> None:
     names = list(inspect.signature(function).parameters)
-    first = {name: model() if name == "model" else one for name, one in zip(names, given, strict=False)}
+    first = {name: model() if name == "model" else argument for name, argument in zip(names, arguments, strict=False)}
     for name, values in wrong.items():
-        odd = [one for one in ODD if not (callable(one) and name in ("callbacks", "after", "progress"))]
-        odd = [one for one in odd if not (isinstance(one, set) and name == "allow")]
+        odd = [
+            odd_value for odd_value in ODD if not (callable(odd_value) and name in ("callbacks", "after", "progress"))
+        ]
+        odd = [odd_value for odd_value in odd if not (isinstance(odd_value, set) and name == "allow")]
         for value in (*(values if isinstance(values, tuple) else (values,)), *odd):
             with pytest.raises(ParameterError, match=rf"^{name}=.*: expected "):
                 function(**(first | {name: value}))

@@ -77,25 +77,25 @@ def compare_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path
         Ranker(f"{EVIL}{name}", model.predict(world.data), model, world.data)
         for name, model in (("old", world.model), ("new", world.other))
     ]
-    found = compare(*rankers, world.data, ["ndcg@5", "map"], fail_if="ndcg@5 < 0 in any")
-    return written(found.to_html(f"{EVIL}data"), tmp_path_factory, "compare.html")
+    comparison = compare(*rankers, world.data, ["ndcg@5", "map"], fail_if="ndcg@5 < 0 in any")
+    return written(comparison.to_html(f"{EVIL}data"), tmp_path_factory, "compare.html")
 
 
 @pytest.fixture(scope="session")
 def report_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = report(
+    model_report = report(
         world.model, world.data, "ndcg@5", baseline=world.other, groups={EVIL: world.data.feature_names[:2]},
         name=f"{EVIL}model", data_name=f"{EVIL}data", threads=1,
     )  # fmt: skip
-    return written(found.to_html(), tmp_path_factory, "report.html")
+    return written(model_report.to_html(), tmp_path_factory, "report.html")
 
 
 @pytest.fixture(scope="session")
 def why_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = [f"{EVIL}{i}" for i in range(world.data.n_documents)]
-    found = why(world.model, replace(world.data, document_names=names), f"{EVIL}7", "@2", "@5", threads=1)
-    assert found.changes
-    return written(found.to_html(f"{EVIL}model"), tmp_path_factory, "why.html")
+    explanation = why(world.model, replace(world.data, document_names=names), f"{EVIL}7", "@2", "@5", threads=1)
+    assert explanation.changes
+    return written(explanation.to_html(f"{EVIL}model"), tmp_path_factory, "why.html")
 
 
 def written(text: str, folder: pytest.TempPathFactory, name: str) -> Path:

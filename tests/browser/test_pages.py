@@ -132,13 +132,13 @@ def test_a_page_is_quiet_asks_for_nothing_and_draws_its_charts(page: Page) -> No
 @every_page
 def test_a_chart_says_what_it_shows_to_those_who_cannot_see_it(page: Page) -> None:
     page.wait("return document.querySelectorAll('figure[data-drawn]').length > 0")
-    said = page.run(
+    captions = page.run(
         """return [...document.querySelectorAll("figure[data-drawn]")].map((figure) => [
           figure.querySelector(".plot").getAttribute("aria-label"),
           figure.querySelector("h3").textContent + ". " + figure.querySelector("figcaption p").textContent])"""
     )
-    assert said
-    assert all(label == caption for label, caption in said)
+    assert captions
+    assert all(label == caption for label, caption in captions)
 
 
 @every_page
@@ -223,7 +223,7 @@ def test_pictures_and_numbers_can_be_taken_out(page: Page, tmp_path: Path) -> No
         """document.querySelectorAll("#importance-loss .take button").forEach((button) => button.click());
         document.querySelector("#features > .tools button").click()"""
     )
-    wanted = {
+    expected = {
         "importance-loss.svg",
         "importance-loss.png",
         "importance-loss.csv",
@@ -231,7 +231,7 @@ def test_pictures_and_numbers_can_be_taken_out(page: Page, tmp_path: Path) -> No
         "features.csv",
     }
     end = time.monotonic() + 10
-    while {p.name for p in tmp_path.iterdir()} != wanted:
+    while {p.name for p in tmp_path.iterdir()} != expected:
         assert time.monotonic() < end, sorted(p.name for p in tmp_path.iterdir())
         time.sleep(0.02)
     assert (tmp_path / "importance-loss.svg").read_text().startswith("<svg")
@@ -252,9 +252,9 @@ def test_in_print_the_page_is_short_and_the_navigation_is_gone(page: Page) -> No
     page.run("dispatchEvent(new Event('beforeprint'))")
     try:
         assert page.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
-        shown = "return [...document.querySelectorAll('{}')].filter((e) => e.getClientRects().length).length"
-        assert page.run(shown.format("main details:not(.take)")) == 0
-        assert page.run(shown.format("tr.detail, tr.far")) == 0
+        count_visible = "return [...document.querySelectorAll('{}')].filter((e) => e.getClientRects().length).length"
+        assert page.run(count_visible.format("main details:not(.take)")) == 0
+        assert page.run(count_visible.format("tr.detail, tr.far")) == 0
     finally:
         page.run("dispatchEvent(new Event('afterprint'))")
         page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})

@@ -50,9 +50,9 @@ def failures(spec: ObjectiveSpec) -> dict[str, Finding]:
 
 
 def test_the_template_breaks_nothing(tmp_path: Path, template: str) -> None:
-    found = findings(with_faults(tmp_path, template))
-    assert len(found) == 10
-    assert {f.status for f in found.values()} == {Status.PASS}
+    results = findings(with_faults(tmp_path, template))
+    assert len(results) == 10
+    assert {f.status for f in results.values()} == {Status.PASS}
 
 
 EXPLAINED = ("fault", "check", "message", "example", "mend")
@@ -151,11 +151,11 @@ def test_a_fault_is_found_in_a_kernel_of_ten_arrays(
 def _is_found(spec: ObjectiveSpec, check: str, message: str, example: str, mend: str) -> None:
     failed = failures(spec)
     assert check in failed, list(failed)
-    found = failed[check]
-    assert message in found.message
-    assert example in found.example + "; "
-    assert mend in found.mend
-    assert found.why
+    failure = failed[check]
+    assert message in failure.message
+    assert example in failure.example + "; "
+    assert mend in failure.mend
+    assert failure.why
 
 
 def test_what_an_objective_does_not_claim_is_not_asked_of_it(tmp_path: Path, template: str) -> None:

@@ -87,36 +87,38 @@ QUIET = {"verbosity": -1, "metric": "None", "num_leaves": 7, "num_threads": 1}
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def objective_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path: Path = tmp_path_factory.mktemp("own") / "centred_squares.py"
     path.write_text(OWN)
     return path
 
 
 @pytest.mark.usefixtures("leaves_as_grown_here")
-def test_one_function_trains_on_every_engine_in_their_own_functions(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(own.parent)
-    module = importlib.import_module(own.stem)
+def test_one_function_trains_on_every_engine_in_their_own_functions(
+    objective_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(objective_file.parent)
+    module = importlib.import_module(objective_file.stem)
     data = ranking()
     dataset = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
     objective = boostrank.Objective(module.SPEC, weight=1.0)
     assert pickle.loads(pickle.dumps(objective)).spec.kernel.py_func is module.kernel
 
     ours = boostrank.train({"objective": module.SPEC, "weight": 1.0, **QUIET}, data, 4)
-    wanted = ours.predict(data)
+    expected = ours.predict(data)
     alone = lgb.train({"objective": objective, "deterministic": True, "force_col_wise": True, **QUIET}, dataset, 4)
-    np.testing.assert_array_equal(alone.predict(data.features), wanted)
+    np.testing.assert_array_equal(alone.predict(data.features), expected)
     ranker = lgb.LGBMRanker(objective=objective, n_estimators=4, num_leaves=7, verbose=-1, n_jobs=1)
     ranker.fit(data.features, data.labels, group=data.queries.sizes)
-    assert np.corrcoef(ranker.predict(data.features), wanted)[0, 1] > 0.9
+    assert np.corrcoef(ranker.predict(data.features), expected)[0, 1] > 0.9
     matrix = xgb.DMatrix(data.features, data.labels, group=data.queries.sizes)
     boosted = xgb.train({"base_score": 0, "max_depth": 3, "nthread": 1}, matrix, 4, obj=objective)
-    assert np.corrcoef(boosted.predict(matrix), wanted)[0, 1] > 0.8
+    assert np.corrcoef(boosted.predict(matrix), expected)[0, 1] > 0.8
 
     described = ours.info["objective"]
-    digest = hashlib.sha256(own.read_bytes()).hexdigest()
+    digest = hashlib.sha256(objective_file.read_bytes()).hexdigest()
     assert described["name"] == "centred-squares"
-    assert described["source"] == {"file": own.name, "sha256": digest}
+    assert described["source"] == {"file": objective_file.name, "sha256": digest}
     assert described["params"] == {"weight": 1.0}
     with pytest.raises(ParameterError, match=r"centred_squares\.py.* import it"):
         boostrank.Objective.from_dict(described)
@@ -125,14 +127,15 @@ def test_one_function_trains_on_every_engine_in_their_own_functions(own: Path, m
 
 
 def test_a_kernel_with_names_and_one_of_ten_arrays_train_the_same(
-    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    objective_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "named_squares.py").write_text(NAMED)
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("named_squares")
     data = ranking()
-    named, arrays = (boostrank.train({"objective": s, **QUIET}, data, 3) for s in (module.SPEC, load_objective(own)))
-    np.testing.assert_array_equal(named.predict(data), arrays.predict(data))
+    by_name = boostrank.train({"objective": module.SPEC, **QUIET}, data, 3)
+    by_arrays = boostrank.train({"objective": load_objective(objective_file), **QUIET}, data, 3)
+    np.testing.assert_array_equal(by_name.predict(data), by_arrays.predict(data))
     copied = pickle.loads(pickle.dumps(module.SPEC)).kernel
     assert copied.body is module.kernel
     assert copied.scratch_per_document == module.SPEC.scratch_per_document == 0
@@ -140,13 +143,14 @@ def test_a_kernel_with_names_and_one_of_ten_arrays_train_the_same(
 
 def test_the_template_of_ten_arrays_is_the_same_objective() -> None:
     arrays = load_objective(ARRAYS)
-    named = importlib.import_module("boostrank.objectives._template").SPEC
-    assert arrays.params == named.params
-    values = {p.name: p.default for p in named.params}
+    named_spec = importlib.import_module("boostrank.objectives._template").SPEC
+    assert arrays.params == named_spec.params
+    values = {p.name: p.default for p in named_spec.params}
     for query, scores in examples():
-        found, wanted = (evaluate(spec, query, scores, values) for spec in (named, arrays))
-        for one, other in zip(found, wanted, strict=True):
-            np.testing.assert_array_equal(one, other)
+        from_names = evaluate(named_spec, query, scores, values)
+        from_arrays = evaluate(arrays, query, scores, values)
+        for array, other_array in zip(from_names, from_arrays, strict=True):
+            np.testing.assert_array_equal(array, other_array)
 
 
 def test_a_kernel_that_writes_beyond_its_arrays_is_stopped_before_anything_else(tmp_path: Path) -> None:
@@ -162,11 +166,11 @@ def test_a_kernel_that_writes_beyond_its_arrays_is_stopped_before_anything_else(
 
 
 @pytest.mark.parametrize(
-    ("statement", "place"),
+    ("statement", "reason"),
     [("grad[scores.size] = 1.0", "beyond an end of grad"), ("grad[0] += scores[scores.size]", "beyond an end")],
 )
 def test_a_compiled_function_that_leaves_the_arrays_is_found(
-    data: Path, tmp_path: Path, statement: str, place: str
+    data: Path, tmp_path: Path, statement: str, reason: str
 ) -> None:
     helper = f"@numba.njit\ndef helper(scores, grad):\n    if scores.size:\n        {statement}\n\n\n"
     text = OWN.replace("import boostrank\n", f"import boostrank\nimport numba\n\n{helper}", 1)
@@ -174,25 +178,27 @@ def test_a_compiled_function_that_leaves_the_arrays_is_found(
     path.write_text(text.replace("    return loss", "    helper(scores, grad)\n    return loss"))
     result = invoke("objectives", "--check", path)
     assert result.exit_code == 3
-    assert place in result.stdout
+    assert reason in result.stdout
     assert result.stdout.endswith("fails: memory\n")
     refused = invoke("train", data / "train.txt", "--objective", path, "--model", tmp_path / "model.txt")
     assert refused.exit_code == 2
     assert str(path) in refused.stderr
-    assert place in refused.stderr
+    assert reason in refused.stderr
 
 
-def test_the_command_line_trains_with_a_file_and_says_so_in_the_sidecar(data: Path, own: Path, tmp_path: Path) -> None:
+def test_the_command_line_trains_with_a_file_and_says_so_in_the_sidecar(
+    data: Path, objective_file: Path, tmp_path: Path
+) -> None:
     model = tmp_path / "model.txt"
     result = invoke(
-        "train", data / "train.txt", "--quality", "plain", "--objective", f"{own}", "--set", "weight=3",
+        "train", data / "train.txt", "--quality", "plain", "--objective", f"{objective_file}", "--set", "weight=3",
         "--rounds", 3, "--model", model,
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
     described = json.loads(Path(f"{model}.meta.json").read_text())["objective"]
-    assert described["source"]["file"] == own.name
+    assert described["source"]["file"] == objective_file.name
     assert described["params"] == {"weight": 3.0}
-    refused = invoke("train", data / "train.txt", "--objective", own, "--set", "sigma=3", "--model", model)
+    refused = invoke("train", data / "train.txt", "--objective", objective_file, "--set", "sigma=3", "--model", model)
     assert refused.exit_code == 2
     assert "objective 'centred-squares' has no parameter 'sigma'" in refused.stderr
 
@@ -208,7 +214,7 @@ def of_cost(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float]) ->
         (lambda n: 3e-8 * n**0.1, False, "pass", "grows as n or n log n"),
         (lambda n: 3e-8 * n**0.1, True, "note", "grows as n or n log n"),
         (lambda n: 3e-7 + 1e-8 * n, True, "pass", "grows as n^2"),
-        (lambda n: 3e-7 + 1e-8 * n * (2.4 if n == 4000 else 1), True, "pass", "grows as n^2"),  # a neighbour
+        (lambda n: 3e-7 + 1e-8 * n * {4000: 2.4}.get(n, 1), True, "pass", "grows as n^2"),  # a neighbour
         (lambda n: 3e-7 + 1e-8 * n, False, "fail", "grows as n^2"),
         (lambda n: 3e-7 + 1e-9 * n**2, True, "fail", "grows as about n^3.0"),
     ],
@@ -218,8 +224,8 @@ def test_the_cost_is_called_by_how_it_grows(
 ) -> None:
     of_cost(monkeypatch, seconds)
     spec = replace(importlib.import_module("boostrank.objectives._template").SPEC, quadratic=quadratic)
-    found = boostrank.checking.cost(spec)
-    assert (found.status.value, message in found.message) == (status, True), found.message
+    cost_check = boostrank.checking.cost(spec)
+    assert (cost_check.status.value, message in cost_check.message) == (status, True), cost_check.message
 
 
 def test_the_cost_is_measured_at_every_length(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +296,8 @@ def test_a_missing_file_and_an_unknown_name_are_usage_errors(tmp_path: Path) -> 
         ("nosuch", "unknown objective"),
         (None, "--check"),
     ):
-        result = invoke("objectives", "--check", *([] if argument is None else [argument]))
+        arguments = [] if argument is None else [argument]
+        result = invoke("objectives", "--check", *arguments)
         assert result.exit_code == 2
         assert message in result.stderr
 
@@ -359,12 +366,12 @@ def test_fault_107_check_objective_says_so_and_lives(old: str, new: str, message
     path = tmp_path / "wild.py"
     path.write_text(WILD.replace(old, new))
     spec = load_objective(path, checked=False)
-    found = list(boostrank.checking.check_objective(spec))
-    assert [one.status for one in found] == [Status.FAIL]
-    assert re.search(message, found[0].message)
+    results = list(boostrank.checking.check_objective(spec))
+    assert [result.status for result in results] == [Status.FAIL]
+    assert re.search(message, results[0].message)
 
 
-def _of(folder: Path, text: str) -> ObjectiveSpec:
+def _load_text(folder: Path, text: str) -> ObjectiveSpec:
     path = folder / "mine.py"
     path.write_text(text)
     return load_objective(f"{path}")
@@ -374,23 +381,23 @@ def test_an_objective_that_learns_against_the_labels_is_found_out(tmp_path: Path
     """Trees that follow it make the ranking worse, by the metric of the training set."""
     against = OWN.replace("scores[i] - gains[i] - mean", "scores[i] + gains[i] - mean")
     against = against.replace("(scores[i] - gains[i]) / scores", "(scores[i] + gains[i]) / scores")
-    spec = _of(tmp_path, against.replace("centred-squares", "against"))
-    found = {one.check: one for one in boostrank.checking.learning(spec)}
-    assert found["lightgbm"].status is Status.FAIL
-    assert found["lightgbm"].message.startswith("training made the ranking worse")
+    spec = _load_text(tmp_path, against.replace("centred-squares", "against"))
+    by_engine = {result.check: result for result in boostrank.checking.learning(spec)}
+    assert by_engine["lightgbm"].status is Status.FAIL
+    assert by_engine["lightgbm"].message.startswith("training made the ranking worse")
 
 
 def test_a_kernel_that_breaks_ends_its_check_with_the_reason(tmp_path: Path) -> None:
     """Long lists alone are broken here, which none of the small examples is."""
     broken = OWN.replace("    return loss", "    if scores.shape[0] > 40:\n        grad[0] = math.nan\n    return loss")
-    spec = _of(tmp_path, "import math\n" + broken)
-    for one in (
+    spec = _load_text(tmp_path, "import math\n" + broken)
+    for result in (
         boostrank.checking.cost(spec),
         *boostrank.checking.learning(spec),
     ):
-        assert one.status is Status.FAIL, one
-        assert "not finite" in one.message
-        assert "above" in one.mend
+        assert result.status is Status.FAIL, result
+        assert "not finite" in result.message
+        assert "above" in result.mend
 
 
 def test_the_only_objective_of_a_file_needs_no_name(tmp_path: Path) -> None:
@@ -401,5 +408,5 @@ def test_the_only_objective_of_a_file_needs_no_name(tmp_path: Path) -> None:
 
 def test_a_majoriser_that_bounds_the_loss_passes(tmp_path: Path) -> None:
     text = OWN.replace("quadratic=False", 'quadratic=False, hessian="majoriser"')
-    found = {one.check: one for one in check_contract(_of(tmp_path, text))}
-    assert found["curvature"].status is Status.PASS
+    by_check = {result.check: result for result in check_contract(_load_text(tmp_path, text))}
+    assert by_check["curvature"].status is Status.PASS

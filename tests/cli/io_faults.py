@@ -75,11 +75,13 @@ class Faults:
         number = len(self.calls)
         if self.at and (number == self.at or (self.for_good and number > self.at and not reading)):
             error = errno.EIO if reading else self.error
-            raise OSError(error, os.strerror(error), *([path] if name in _ON_PATHS else []))
+            arguments = [path] if name in _ON_PATHS else []
+            raise OSError(error, os.strerror(error), *arguments)
 
     def _failing(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
-            path = self.path_of(args[1 if name in ("replace", "rename") else 0])
+            position = 1 if name in ("replace", "rename") else 0
+            path = self.path_of(args[position])
             if path is not None:
                 reading = name in _READS or (name == "open" and args[1] & os.O_ACCMODE == os.O_RDONLY)
                 try:
@@ -106,8 +108,13 @@ class Faults:
             raw = _File(self, path, file, plain, closefd, opener)
             if buffering == 0:
                 return raw
-            kind: Any = io.BufferedReader if plain == "r" else io.BufferedRandom if "+" in plain else io.BufferedWriter
-            buffered = kind(raw, buffering if buffering > 1 else io.DEFAULT_BUFFER_SIZE)
+            kind: Any = io.BufferedWriter
+            if plain == "r":
+                kind = io.BufferedReader
+            elif "+" in plain:
+                kind = io.BufferedRandom
+            buffer_size = buffering if buffering > 1 else io.DEFAULT_BUFFER_SIZE
+            buffered = kind(raw, buffer_size)
             return buffered if "b" in mode else io.TextIOWrapper(buffered, encoding, errors, newline, buffering == 1)
 
         return opened

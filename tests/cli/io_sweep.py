@@ -45,7 +45,7 @@ class Case:
 
     name: str
     words: str
-    given: tuple[str, ...] = ()
+    existing: tuple[str, ...] = ()
 
 
 TRAIN = "train ../data/train.txt --valid ../data/valid.txt --rounds 6 --num-leaves 4 --quality plain --threads 1"
@@ -91,7 +91,9 @@ class Sweep:
     every: int = 1
 
     def __post_init__(self) -> None:
-        self.data, self.run, self.temporary = (self.folder / name for name in ("data", "run", "temporary"))
+        self.data = self.folder / "data"
+        self.run = self.folder / "run"
+        self.temporary = self.folder / "temporary"
         for folder in (self.run, self.temporary):
             folder.mkdir()
         self.old: Files = {}
@@ -101,7 +103,8 @@ class Sweep:
         log = self.folder / "log"
         small = "make-data ../data --queries 40 --mean-length 8 --useless 0"
         large = "make-data ../large --queries 150 --mean-length 30"
-        gbm, xgb = (words.replace("--rounds 6", "--rounds 3") for words in (_GBM, _XGB))
+        gbm = _GBM.replace("--rounds 6", "--rounds 3")
+        xgb = _XGB.replace("--rounds 6", "--rounds 3")
         for words in (small, large, gbm, xgb):
             assert in_child(partial(self.command, words), log) == 0, log.read_text()
         shutil.move(self.folder / "large/train.txt", self.data / "large.txt")
@@ -172,16 +175,16 @@ class Sweep:
 
     def sweep(self, case: Case, deadline: float) -> Iterator[tuple[str, int, list[str]]]:
         """Every fault of a command: which, the exit status, and the promises that were broken."""
-        log, given = self.folder / "log", {name: self.old[name] for name in case.given}
-        self.place(given)
+        log, existing = self.folder / "log", {name: self.old[name] for name in case.existing}
+        self.place(existing)
         # In this process, so that those forked from it have all modules and kernels; on one thread each.
         status = in_process(partial(self.command, case.words), log)
         assert status == 0, log.read_text()
-        wanted = contents(self.run)
-        replaced = {name: self.old.get(name, BEFORE) for name in wanted if not name.startswith(CACHE)} | given
+        expected = contents(self.run)
+        replaced = {name: self.old.get(name, BEFORE) for name in expected if not name.startswith(CACHE)} | existing
         replaced.pop("rounds.jsonl", None)  # it is added to
         for for_good, error in FAULTS:
-            before, number = (replaced if error == errno.ENOSPC else given), 1 - self.every
+            before, number = (replaced if error == errno.ENOSPC else existing), 1 - self.every
             while time.monotonic() < deadline:
                 number += self.every
                 faults = Faults(self.watched(error, for_good), number, error, for_good)
@@ -191,16 +194,18 @@ class Sweep:
                 if number > len(calls):
                     break
                 words = log.read_text(errors="replace")
-                broken = self.broken(before, wanted, status, words)
-                held = any(name.endswith(".checkpoint") for name in contents(self.run)) and "--resume" not in case.words
-                again = self.start(partial(self.command, case.words + " --resume" * held), log)
-                if again != 0 or not same(self.run, contents(self.run), wanted):
+                broken = self.broken(before, expected, status, words)
+                interrupted = (
+                    any(name.endswith(".checkpoint") for name in contents(self.run)) and "--resume" not in case.words
+                )
+                again = self.start(partial(self.command, case.words + " --resume" * interrupted), log)
+                if again != 0 or not same(self.run, contents(self.run), expected):
                     broken.append(f"without a fault it then ends with {again}, or other bytes")
                 name, path = calls[number - 1]
                 what = f"{name} {number} of {os.path.relpath(path, self.folder)}"
                 yield f"{what}, {errno.errorcode[error]} {'for good' if for_good else 'once'}", status, broken
 
-    def broken(self, before: Files, wanted: Files, status: int, words: str) -> list[str]:
+    def broken(self, before: Files, expected: Files, status: int, words: str) -> list[str]:
         """What is not as promised after a command of this exit status and output."""
         after, broken = contents(self.run), []
         if status not in (0, 2, 3):
@@ -209,14 +214,14 @@ class Sweep:
             broken.append("a traceback")
         if status:
             last = next((line for line in words.splitlines() if "boostrank: error: " in line), "")
-            names = {part for name in (*wanted, *before, *self.inputs) for part in Path(name).parts}
+            names = {part for name in (*expected, *before, *self.inputs) for part in Path(name).parts}
             names |= {"../data", "cache: ", f"{self.temporary}/"}  # rows that are streamed lie there
             if not any(name in last for name in names) or "--debug" in last:
                 broken.append(f"no file is named: {last or words!r}")
-        elif not same(self.run, after, wanted):
+        elif not same(self.run, after, expected):
             broken.append("it ended well with other files")
         for name, data in after.items():
-            fine = data in (before.get(name), wanted.get(name)) or name.startswith(CACHE)
+            fine = data in (before.get(name), expected.get(name)) or name.startswith(CACHE)
             if name == "rounds.jsonl":
                 fine = data.endswith(b"\n") or not data
                 fine = fine and all(line.startswith(b"{") and line.endswith(b"}") for line in data.splitlines())
@@ -224,29 +229,29 @@ class Sweep:
                 with contextlib.suppress(BoostrankError):
                     fine = _read(str(self.run / name))[2] > 0
             beside = name.removesuffix(".meta.json")
-            if f"{beside}.meta.json" in wanted and not fine and (self.run / beside).exists():
+            if f"{beside}.meta.json" in expected and not fine and (self.run / beside).exists():
                 with contextlib.suppress(BoostrankError):
-                    fine = read_model_files(self.run / beside)[0] in (before.get(beside), wanted[beside])
-            if f"{beside}.meta.json" in wanted and not fine and beside not in after:
+                    fine = read_model_files(self.run / beside)[0] in (before.get(beside), expected[beside])
+            if f"{beside}.meta.json" in expected and not fine and beside not in after:
                 fine = True  # a description whose model is missing is none, see `write_model_files`
             if not fine or name.endswith((".tmp", ".lock")):
                 broken.append(f"{name} is neither as before nor whole and new")
         broken += [f"{name} is gone" for name in before if name not in after and not name.endswith(".checkpoint")]
-        if sum(name.endswith(".big") for name in after) > sum(name.endswith(".big") for name in wanted):
+        if sum(name.endswith(".big") for name in after) > sum(name.endswith(".big") for name in expected):
             broken.append("a big file of the cache is left behind")
         if contents(self.data) != self.inputs:
             broken.append("an input was changed")
-        return broken + self.unsaved(wanted, status, words)
+        return broken + self.unsaved(expected, status, words)
 
-    def unsaved(self, wanted: Files, status: int, words: str) -> list[str]:
+    def unsaved(self, expected: Files, status: int, words: str) -> list[str]:
         """Whether a model that was trained is neither in place, nor elsewhere, nor said to be lost."""
         kept = contents(self.temporary)
         others = [name for name in kept if not name.startswith("boostrank-rescued-")]
         broken = [f"{others} left among temporary files"] * bool(others)
         if status and (self.folder / "saving").exists():
-            model = next(name for name in wanted if name in ("model.txt", "model.json"))
+            model = next(name for name in expected if name in ("model.txt", "model.json"))
             rescued = [data for name, data in kept.items() if Path(name).name == model]
-            if not ("was written to" in words and wanted[model] in rescued) and "is lost" not in words:
+            if not ("was written to" in words and expected[model] in rescued) and "is lost" not in words:
                 broken.append("a trained model is lost")
         elif kept:
             broken.append("a rescued model that nobody was told of")
@@ -258,21 +263,21 @@ def contents(folder: Path) -> Files:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def same(run: Path, after: Files, wanted: Files) -> bool:
+def same(run: Path, after: Files, expected: Files) -> bool:
     """Whether these are the files of an untouched run; a sidecar may still remember the model before."""
 
     def plain(files: Files) -> Files:
-        skipped = [name for name in wanted if name.endswith(".meta.json")]
+        skipped = [name for name in expected if name.endswith(".meta.json")]
         return {n: d for n, d in files.items() if not n.startswith(CACHE) and n not in (*skipped, "rounds.jsonl")}
 
-    for name in wanted:
-        if name.endswith(".meta.json") and after.get(name) != wanted[name]:
-            body, said = read_model_files(run / name.removesuffix(".meta.json"))
-            told = json.loads(wanted[name])
-            told.pop("file")
-            if said != told or body != wanted[name.removesuffix(".meta.json")]:
+    for name in expected:
+        if name.endswith(".meta.json") and after.get(name) != expected[name]:
+            body, sidecar = read_model_files(run / name.removesuffix(".meta.json"))
+            expected_sidecar = json.loads(expected[name])
+            expected_sidecar.pop("file")
+            if sidecar != expected_sidecar or body != expected[name.removesuffix(".meta.json")]:
                 return False
-    return plain(after) == plain(wanted)
+    return plain(after) == plain(expected)
 
 
 def say(text: str) -> None:
@@ -296,8 +301,8 @@ def run_all(seconds: float, chosen: list[str], folder: Path) -> bool:
             tally["faults"] += 1
             tally[{0: "ended well", 2: "2"}.get(status, "3")] += 1
             tally["broken"] += bool(broken)
-            for one in broken:
-                say(f"{case.name}: {what}: {one}")
+            for broken_promise in broken:
+                say(f"{case.name}: {what}: {broken_promise}")
         stopped = ", out of time" * (time.monotonic() >= deadline)
         rows.append(f"{case.name:<20}" + "".join(f"{count:>12}" for count in tally.values()) + stopped)
         say(f"{case.name}: {tally['faults']} faults in {time.monotonic() - started:.0f} s")
@@ -317,4 +322,4 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         limit, *chosen = sys.argv[1:] or ["inf"]
         kept = run_all(float(limit), chosen, Path(name).resolve())
-    sys.exit(0 if kept else 1)
+    sys.exit(int(not kept))

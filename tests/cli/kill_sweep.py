@@ -89,7 +89,7 @@ def sweep(kills: int, seed: int, folder: Path) -> tuple[int, int]:
     log = folder / "log"
     main_in_child(["data", "make", str(folder), "--queries", "60", "--mean-length", "12"], log)
     load_kernels(folder)
-    wanted, lasted = {}, {}
+    expected, lasted = {}, {}
     for backend in SAMPLING:
         (folder / backend).mkdir()
         (folder / backend / "reference").mkdir()
@@ -98,7 +98,7 @@ def sweep(kills: int, seed: int, folder: Path) -> tuple[int, int]:
         model.unlink()
         started = time.monotonic()
         main_in_child(command(folder, backend, model), log)
-        wanted[backend], lasted[backend] = contents(model), time.monotonic() - started
+        expected[backend], lasted[backend] = contents(model), time.monotonic() - started
     done = ended = resumed = 0
     while done < kills:
         backend = ("lightgbm", "xgboost")[ended % 2]
@@ -128,7 +128,7 @@ def sweep(kills: int, seed: int, folder: Path) -> tuple[int, int]:
         assert os.waitstatus_to_exitcode(status) == 0, log.read_text()
         resumed += "resumed after round" in log.read_text()
         left = contents(model)
-        assert left == wanted[backend], f"{backend}: {sorted(left)} differ from the uninterrupted training's files"
+        assert left == expected[backend], f"{backend}: {sorted(left)} differ from the uninterrupted training's files"
         ended += 1
         for path in model.parent.iterdir():
             path.unlink()

@@ -29,30 +29,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_record_gets_the_map_and_predict_applies_it(folder: Path) -> None:
-    raw, known, data = folder / "raw", folder / "known", folder / "other.txt"
-    result = invoke("calibrate", raw, data, "-o", known, "--json")
+    raw, calibrated, data = folder / "raw", folder / "known", folder / "other.txt"
+    result = invoke("calibrate", raw, data, "-o", calibrated, "--json")
     assert result.exit_code == 0, result.stderr
-    assert known.read_bytes() == raw.read_bytes()
-    model = boostrank.RankingModel.load(known)
+    assert calibrated.read_bytes() == raw.read_bytes()
+    model = boostrank.RankingModel.load(calibrated)
     assert json.loads(result.stdout) == json.loads(json.dumps(model.info["calibration"]))
     expected = model.predict(boostrank.read(data), calibrated=True).tolist()
-    assert list(map(float, invoke("predict", known, data, "--calibrated").stdout.split())) == expected
+    assert list(map(float, invoke("predict", calibrated, data, "--calibrated").stdout.split())) == expected
     table = folder / "scores.csv"
-    assert invoke("predict", known, data, "--calibrated", "-o", table).exit_code == 0
+    assert invoke("predict", calibrated, data, "--calibrated", "-o", table).exit_code == 0
     assert [float(line.rpartition(",")[2]) for line in table.read_text().splitlines()[1:]] == expected
 
 
 def test_the_model_itself_is_the_default_output(folder: Path) -> None:
-    own = folder / "own"
-    assert invoke("train", folder / "train.txt", "-m", own, *FEW).exit_code == 0
-    before = own.read_bytes()
-    result = invoke("calibrate", own, folder / "other.txt")
+    model = folder / "own"
+    assert invoke("train", folder / "train.txt", "-m", model, *FEW).exit_code == 0
+    before = model.read_bytes()
+    result = invoke("calibrate", model, folder / "other.txt")
     assert result.exit_code == 0, result.stderr
-    assert own.read_bytes() == before
-    found = boostrank.RankingModel.load(own).info["calibration"]
-    numbers = (*found["error"], found["uncalibrated_error"])
+    assert model.read_bytes() == before
+    calibration = boostrank.RankingModel.load(model).info["calibration"]
+    numbers = (*calibration["error"], calibration["uncalibrated_error"])
     assert all(f"{number:.4f}" in result.stdout for number in numbers)
-    assert f"{found['explained']:.1%}" in result.stdout
+    assert f"{calibration['explained']:.1%}" in result.stdout
 
 
 def test_what_cannot_be_is_refused(folder: Path) -> None:

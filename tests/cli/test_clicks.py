@@ -29,9 +29,9 @@ def dcg(gains: np.ndarray, queries: QueryIndex, scores: np.ndarray) -> float:
     """Mean DCG@10 of the queries with a gain; where scores are equal, the mean of their gains counts at each rank."""
     values = []
     for start, stop in zip(queries.ptr[:-1], queries.ptr[1:], strict=True):
-        own, s = gains[start:stop], scores[start:stop]
-        expected = np.array([own[s == one].mean() for one in s])[np.argsort(-s, kind="stable")][:10]
-        if own.any():
+        query_gains, s = gains[start:stop], scores[start:stop]
+        expected = np.array([query_gains[s == score].mean() for score in s])[np.argsort(-s, kind="stable")][:10]
+        if query_gains.any():
             values.append(float(np.sum(expected / np.log2(np.arange(2, expected.size + 2)))))
     return float(np.mean(values))
 
@@ -75,9 +75,9 @@ def test_propensities_are_printed_and_checked(folder: Path) -> None:
     )
     assert "clicks contradict these propensities" in trained.stderr
     assert "not reliable, as clicks contradict" in trained.stderr
-    found = json.loads(invoke("data", "propensities", folder / "train.txt.clicks", "--json").stdout)
+    propensities = json.loads(invoke("data", "propensities", folder / "train.txt.clicks", "--json").stdout)
     expected = estimate_propensities(read_clicks(folder / "train.txt.clicks")).examination
-    np.testing.assert_allclose(found["examination"], expected)
+    np.testing.assert_allclose(propensities["examination"], expected)
 
 
 def test_training_learns_clicks_over_exposure_of_what_was_shown(folder: Path) -> None:
@@ -87,16 +87,16 @@ def test_training_learns_clicks_over_exposure_of_what_was_shown(folder: Path) ->
     how = sidecar(folder / "m.txt")["data"]["reader"]["clicks"]  # type: ignore[index]
     assert how["prior"] == 1.0
     np.testing.assert_allclose(how["propensities"]["examination"], curve.examination)
-    said = (folder / "train.log").read_text()
-    assert f"{log.shown.sum():,} rows, " in said
-    assert "documents that moved: Propensities(" in said
+    train_log = (folder / "train.log").read_text()
+    assert f"{log.shown.sum():,} rows, " in train_log
+    assert "documents that moved: Propensities(" in train_log
     clicked = np.unique(data.queries.of_rows()[log.total_clicks() > 0]).size
     assert re.search(
         r"debiased against click counts, single trainings, on queries held out in 5 turns, by .*: "
         rf"exposure-DCG@10 of {clicked} queries: .*; \d+% of the new top 10 was",
-        said,
+        train_log,
     )
-    assert re.search(r"^last round 4 .* dcg@10$", said, re.MULTILINE)
+    assert re.search(r"^last round 4 .* dcg@10$", train_log, re.MULTILINE)
 
 
 def test_the_plan_knows_the_copies_that_clicks_take(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,8 +122,8 @@ def test_a_validation_file_is_measured_by_its_clicks(folder: Path) -> None:
     data, curve = boostrank.read(folder / "held.txt"), Propensities.read(folder / "p.json")
     gains = np.nan_to_num(read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0))
     model = RankingModel.load(folder / "v.txt")
-    wanted = dcg(gains, data.queries, model.predict(data))
-    assert re.search(rf"^held .* {wanted:.4f}$", result.stderr, re.MULTILINE)
+    expected = dcg(gains, data.queries, model.predict(data))
+    assert re.search(rf"^held .* {expected:.4f}$", result.stderr, re.MULTILINE)
 
 
 def test_presets_choose_by_clicks(folder: Path) -> None:
@@ -139,11 +139,12 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
     assert result.exit_code == 0, result.stderr
     data, curve = boostrank.read(folder / "held.txt"), Propensities.read(folder / "p.json")
     gains = np.nan_to_num(read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0))
-    old, new = (dcg(gains, data.queries, RankingModel.load(one).predict(data)) for one in files[:2])
-    found = json.loads(result.stdout)["metrics"]["dcg@10"]
-    assert found["old"] == pytest.approx(old, abs=1e-9)
-    assert found["new"] == pytest.approx(new, abs=1e-9)
-    assert any("of the new top 10 was ever shown" in one for one in messages(result))
+    old = dcg(gains, data.queries, RankingModel.load(files[0]).predict(data))
+    new = dcg(gains, data.queries, RankingModel.load(files[1]).predict(data))
+    means = json.loads(result.stdout)["metrics"]["dcg@10"]
+    assert means["old"] == pytest.approx(old, abs=1e-9)
+    assert means["new"] == pytest.approx(new, abs=1e-9)
+    assert any("of the new top 10 was ever shown" in message for message in messages(result))
 
 
 @pytest.mark.parametrize(
@@ -161,8 +162,8 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
     ],
 )
 def test_what_does_not_go_with_clicks_is_refused(words: tuple[str, ...], reason: str, folder: Path) -> None:
-    given = [folder / word if (folder / word).is_file() else word for word in words]
-    result = invoke("train", folder / "train.txt", *given, "-m", folder / "no.txt", *FEW)
+    arguments = [folder / word if (folder / word).is_file() else word for word in words]
+    result = invoke("train", folder / "train.txt", *arguments, "-m", folder / "no.txt", *FEW)
     assert result.exit_code == 2
     assert re.search(reason, result.stderr)
     assert not (folder / "no.txt").exists()
@@ -205,7 +206,7 @@ def test_streamed_rows_give_the_bytes_of_rows_in_memory(
 ) -> None:
     if backend == "xgboost":
         pytest.importorskip("xgboost")
-    found = []
+    outcomes = []
     for name in ("memory", route):
         model = folder / f"{backend}-{name}.txt"
         result = invoke(
@@ -226,8 +227,8 @@ def test_streamed_rows_give_the_bytes_of_rows_in_memory(
             *FEW,
         )
         assert result.exit_code == 0, result.stderr
-        found.append((model.read_bytes(), re.findall("debiased against.*|^(?:train|held) .*$", result.stderr)))
-    assert found[0] == found[1]
+        outcomes.append((model.read_bytes(), re.findall("debiased against.*|^(?:train|held) .*$", result.stderr)))
+    assert outcomes[0] == outcomes[1]
 
 
 def test_the_gate_of_streamed_rows_is_of_a_sample(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,10 +270,12 @@ def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(f
     rows = data.features.toarray() if data.is_sparse else data.features
     ranks = np.full(data.n_documents, np.nan, np.float32)
     for start, stop in zip(data.queries.ptr[:-1], data.queries.ptr[1:], strict=True):
-        known = start + np.flatnonzero(~np.isnan(rows[start:stop, 1]))
-        own = rows[known, 1]
-        below = (own[None, :] < own[:, None]).sum(axis=1) + 0.5 * ((own[None, :] == own[:, None]).sum(axis=1) - 1)
-        ranks[known] = below / (own.size - 1) if own.size > 1 else 0.5
+        present = start + np.flatnonzero(~np.isnan(rows[start:stop, 1]))
+        column = rows[present, 1]
+        below = (column[None, :] < column[:, None]).sum(axis=1) + 0.5 * (
+            (column[None, :] == column[:, None]).sum(axis=1) - 1
+        )
+        ranks[present] = below / (column.size - 1) if column.size > 1 else 0.5
     wide = RankingDataset.from_arrays(np.column_stack([rows, ranks]), data.labels, qid=data.queries.row_ids())
     log = read_clicks(folder / "train.txt.clicks", data.n_documents)
     train_set = log.training_set(data, Propensities.read(folder / "p.json"))
@@ -300,10 +303,10 @@ def test_few_queries_get_no_verdict_and_parameters_of_stopping_are_not_the_gates
     few[1].write_text(few[0])
     simulate(few[1], folder / "logger.txt", spread=2.0, impressions=100)
     stopping = ("--valid", folder / "held.txt", "--param", "early_stopping_round=2")
-    for words, said in (((few[1],), "are too few"), ((folder / "train.txt", *stopping), "exposure-DCG@10")):
+    for words, message in (((few[1],), "are too few"), ((folder / "train.txt", *stopping), "exposure-DCG@10")):
         result = invoke("train", *words, "--clicks", "-m", tmp_path / "m.txt", *FEW)
         assert result.exit_code == 0, result.stderr
-        assert said in result.stderr
+        assert message in result.stderr
 
 
 def test_click_counts_that_teach_nothing_do_not_end_a_training_by_exposure(tmp_path: Path) -> None:
@@ -339,20 +342,20 @@ def test_a_report_by_clicks_and_a_section_on_them_without_being_asked(folder: Pa
     assert "pass --clicks" in by_labels.stderr
     by_clicks = invoke("report", folder / "m.txt", folder / "held.txt", *common, "--clicks")
     assert by_clicks.exit_code == 0, by_clicks.stderr
-    found = [json.loads(one.stdout) for one in (by_labels, by_clicks)]
-    assert found[0]["clicks"]["against"] == found[1]["clicks"]["against"]
+    reports = [json.loads(result.stdout) for result in (by_labels, by_clicks)]
+    assert reports[0]["clicks"]["against"] == reports[1]["clicks"]["against"]
     compared = invoke("compare", folder / "logger.txt", folder / "m.txt", folder / "held.txt", "--clicks", "--json")
     d = json.loads(compared.stdout)["metrics"]["dcg@10"]
-    gate = found[0]["clicks"]["against"]["gate"]
+    gate = reports[0]["clicks"]["against"]["gate"]
     assert (gate["old"], gate["new"]) == pytest.approx((d["old"], d["new"]))
-    metrics = [one["verdict"]["metric"] for one in found]
+    metrics = [page["verdict"]["metric"] for page in reports]
     assert metrics == ["ndcg@10", "dcg@10"]
-    by = ["measured by clicks over exposure" in one["about"] for one in found]
+    by = ["measured by clicks over exposure" in page["about"] for page in reports]
     assert by == [False, True]
-    values = {one["metric"]: one["value"] for one in reversed(found[1]["verdict"]["verdict"])}  # the model is first
+    values = {row["metric"]: row["value"] for row in reversed(reports[1]["verdict"]["verdict"])}  # the model is first
     assert values["dcg@10"] == pytest.approx(d["new"])
-    given = ("--clicks", "--propensities", folder / "p.json")
-    result = invoke("report", folder / "m.txt", folder / "held.txt", *common, *given)
+    propensities = ("--clicks", "--propensities", folder / "p.json")
+    result = invoke("report", folder / "m.txt", folder / "held.txt", *common, *propensities)
     assert json.loads(result.stdout)["clicks"]["origin"] == "given"
     # Nobody asked for clicks on data that a plain model ranks, nor for a log that cannot be read.
     other = invoke("report", folder / "logger.txt", folder / "held.txt", "--only", "verdict", "--json", "--threads", 1)
@@ -371,29 +374,31 @@ def test_a_log_counts_the_rows_of_a_file_whose_queries_are_in_pieces(folder: Pat
     lines, log = (folder / "held.txt").read_text().splitlines(), read_clicks(folder / "held.txt.clicks", 10**6)
     order = np.random.default_rng(0).permutation(len(lines))  # of the rows in the file
     qid = [lines[row].split()[1] for row in order]
-    together = [i for one in dict.fromkeys(qid) for i in range(len(qid)) if qid[i] == one]
-    found = []
+    together = [i for query in dict.fromkeys(qid) for i in range(len(qid)) if qid[i] == query]
+    outcomes = []
     for name, rows, words in (("scattered", order, ["--regroup"]), ("together", order[together], [])):
-        data, model, scores = (tmp_path / f"{name}.{what}" for what in ("svm", "txt", "old"))
+        data = tmp_path / f"{name}.svm"
+        model = tmp_path / f"{name}.txt"
+        scores = tmp_path / f"{name}.old"
         data.write_text("".join(f"{lines[row]}\n" for row in rows))
         number = np.argsort(rows)
         entries = zip(number[log.rows] + 1, log.positions, log.impressions, log.clicks, strict=True)
-        Path(f"{data}.clicks").write_text(HEADER + "".join("{},{},{},{}\n".format(*one) for one in entries))
+        Path(f"{data}.clicks").write_text(HEADER + "".join("{},{},{},{}\n".format(*entry) for entry in entries))
         np.savetxt(scores, rows % 7)
         common = (data, "--clicks", "--propensities", folder / "p.json", *words)
         trained = invoke("train", *common, "-m", model, *FEW)
         assert trained.exit_code == 0, trained.stderr
         compared = invoke("compare", scores, model, *common, "--json")
         assert '"dcg@10"' in compared.stdout, compared.stderr
-        told = invoke("report", model, *common, "--json", "--only", "clicks", "--baseline", scores, "--threads", 1)
-        assert told.exit_code == 0, told.stderr
+        reported = invoke("report", model, *common, "--json", "--only", "clicks", "--baseline", scores, "--threads", 1)
+        assert reported.exit_code == 0, reported.stderr
         gate = re.findall(r"exposure-DCG.*", trained.stderr)
         assert gate
-        said = [*gate, *(re.sub(r'"row( |": )\d+', "row", one.stdout) for one in (compared, told))]
-        found.append((model.read_bytes(), [one.replace(name, "") for one in said]))
-    assert found[0][0] == found[1][0]
-    for one, other in zip(found[0][1], found[1][1], strict=True):
-        assert one == other
+        texts = [*gate, *(re.sub(r'"row( |": )\d+', "row", result.stdout) for result in (compared, reported))]
+        outcomes.append((model.read_bytes(), [text.replace(name, "") for text in texts]))
+    assert outcomes[0][0] == outcomes[1][0]
+    for text, other_text in zip(outcomes[0][1], outcomes[1][1], strict=True):
+        assert text == other_text
 
 
 def test_a_report_on_clicks_in_columns_is_that_on_the_log(folder: Path, tmp_path: Path) -> None:
@@ -405,8 +410,8 @@ def test_a_report_on_clicks_in_columns_is_that_on_the_log(folder: Path, tmp_path
     names, scores = ["qid", "doc", "position", "shown", "clicks", *data.feature_names], []
     lines = [",".join(names)]
     for row in range(data.n_documents):
-        own = np.flatnonzero(log.rows == row)
-        counts = [(log.positions[i], log.impressions[i], log.clicks[i]) for i in own] or [("", 0, 0)]
+        entries_of_row = np.flatnonzero(log.rows == row)
+        counts = [(log.positions[i], log.impressions[i], log.clicks[i]) for i in entries_of_row] or [("", 0, 0)]
         lines += [",".join(map(str, (ids[row], row, *entry, *X[row].tolist()))) for entry in counts]
         scores += [str(X[row, 7])] * len(counts)
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
@@ -416,14 +421,14 @@ def test_a_report_on_clicks_in_columns_is_that_on_the_log(folder: Path, tmp_path
     assert trained.exit_code == 0, trained.stderr
     common = ("--only", "clicks", "--json", "--threads", 1, "--clicks")
     old = ("--baseline", tmp_path / "scores.txt")
-    found = invoke("report", tmp_path / "m.txt", tmp_path / "t.csv", *common, *words, *old)
-    assert found.exit_code == 0, found.stderr
-    told = json.loads(found.stdout)["clicks"]
-    assert (told["documents"], told["impressions"]) == (data.n_documents, log.impressions.sum())
+    reported = invoke("report", tmp_path / "m.txt", tmp_path / "t.csv", *common, *words, *old)
+    assert reported.exit_code == 0, reported.stderr
+    click_section = json.loads(reported.stdout)["clicks"]
+    assert (click_section["documents"], click_section["impressions"]) == (data.n_documents, log.impressions.sum())
     expected = estimate_propensities(log, data.queries)
-    np.testing.assert_allclose(told["propensities"]["examination"], expected.examination)
+    np.testing.assert_allclose(click_section["propensities"]["examination"], expected.examination)
     gains = np.nan_to_num(log.gains(expected, 0.0))
-    assert told["against"]["gate"]["old"] == pytest.approx(dcg(gains, data.queries, X[:, 7]))
+    assert click_section["against"]["gate"]["old"] == pytest.approx(dcg(gains, data.queries, X[:, 7]))
     refused = invoke("report", tmp_path / "m.txt", tmp_path / "t.csv", *common[:-1], *words)
     assert refused.exit_code == 2
     assert "--click-columns is for --clicks" in refused.stderr

@@ -90,9 +90,8 @@ def test_segments_come_from_a_file_and_documents_are_named_by_their_comments(tmp
     (tmp_path / "t.txt").write_text("\n".join(rows) + "\n")
     (tmp_path / "old.txt").write_text("3\n2\n1\n" * 12)
     (tmp_path / "new.txt").write_text("1\n2\n3\n" * 6 + "3\n2\n1\n" * 6)
-    (tmp_path / "s.csv").write_text(
-        "qid,device\n" + "".join(f"{q},{'phone' if q < 6 else 'desk'}\n" for q in range(12))
-    )
+    devices = ["phone"] * 6 + ["desk"] * 6
+    (tmp_path / "s.csv").write_text("qid,device\n" + "".join(f"{q},{device}\n" for q, device in enumerate(devices)))
     result = invoke(
         "compare", tmp_path / "old.txt", tmp_path / "new.txt", tmp_path / "t.txt", "--segments",
         tmp_path / "s.csv", "--fail-if", "ndcg@10 < 0 at p<0.2 in any", "--json",

@@ -56,9 +56,9 @@ def test_each_command_takes_several_files_by_position(
         behind = [qid if word is None else word for word in behind]
         by_position = invoke(name, *before, *halves, *behind)
         assert by_position.exit_code == 0, (name, by_position.stderr)
-        one = invoke(name, *before, data / "test.txt", *behind)
-        assert one.exit_code == 0, (name, one.stderr)
-        assert numbers(one.stdout, data / "test.txt") == numbers(by_position.stdout, halves[0]), name
+        whole = invoke(name, *before, data / "test.txt", *behind)
+        assert whole.exit_code == 0, (name, whole.stderr)
+        assert numbers(whole.stdout, data / "test.txt") == numbers(by_position.stdout, halves[0]), name
         if name != "export":
             none = invoke(name, *before, *behind)
             assert none.exit_code == 2, name
@@ -76,9 +76,9 @@ def test_scores_and_models_stand_before_the_data_of_evaluate(
     (tmp_path / "scores").write_text(invoke("predict", other, data / "test.txt").stdout)
     several = invoke("evaluate", model, tmp_path / "scores", other, *halves, "--json")
     assert several.exit_code == 0, several.stderr
-    found = json.loads(several.stdout)
-    assert list(found) == [str(model), str(tmp_path / "scores"), str(other)]
-    assert found[str(tmp_path / "scores")] == found[str(other)]
+    evaluations = json.loads(several.stdout)
+    assert list(evaluations) == [str(model), str(tmp_path / "scores"), str(other)]
+    assert evaluations[str(tmp_path / "scores")] == evaluations[str(other)]
     (tmp_path / "one").write_text("0.5\n")  # scores of one row, and no data
     (tmp_path / "row").write_text("1 qid:1 1:0.5\n")
     assert json.loads(invoke("evaluate", tmp_path / "one", tmp_path / "row", "--json").stdout)["ndcg@1"]["queries"] == 1

@@ -58,16 +58,16 @@ def test_json_is_a_list_of_objects(rows: list[str], tmp_path: Path) -> None:
     path.write_text("".join([*rows, "1 qid:500 1:NULL\n", "0 qid:500 1:2\n"]))
     done = invoke("doctor", path, "--json")
     assert done.exit_code == 2
-    found = json.loads(done.stdout)
-    message, cost = found[0].pop("message"), found[0].pop("cost")
+    findings = json.loads(done.stdout)
+    message, cost = findings[0].pop("message"), findings[0].pop("cost")
     assert "'NULL'" in message
     assert cost
-    assert found[0] == {
+    assert findings[0] == {
         "check": "missing-token", "severity": "error", "file": str(path), "line": len(rows) + 1, "column": 13,
         "count": 1, "fix": "--missing-token NULL", "options": "--missing-token NULL",
     }  # fmt: skip
-    assert {one["severity"] for one in found[1:]} == {"note"}
-    assert json.loads(invoke("doctor", path, "--json", "--missing-token", "NULL").stdout) == found[1:]
+    assert {finding["severity"] for finding in findings[1:]} == {"note"}
+    assert json.loads(invoke("doctor", path, "--json", "--missing-token", "NULL").stdout) == findings[1:]
 
 
 def test_what_train_refuses_the_doctor_calls_an_error(rows: list[str], tmp_path: Path) -> None:
@@ -105,13 +105,15 @@ def test_clicks_in_place_of_labels(rows: list[str], tmp_path: Path) -> None:
     )
     done = invoke("doctor", path, "--clicks", "--json")
     assert done.exit_code == 2
-    found = json.loads(done.stdout)
-    named = {one["check"]: one for one in found}
-    assert named["unreadable-clicks"]["file"] == f"{path}.clicks"
-    assert named["unreadable-clicks"]["line"] in (len(moved) + 2, len(moved) + 3)
-    assert not {"nothing-to-learn", "dead-queries"} & set(named)
+    findings = json.loads(done.stdout)
+    by_check = {finding["check"]: finding for finding in findings}
+    assert by_check["unreadable-clicks"]["file"] == f"{path}.clicks"
+    assert by_check["unreadable-clicks"]["line"] in (len(moved) + 2, len(moved) + 3)
+    assert not {"nothing-to-learn", "dead-queries"} & set(by_check)
     grave = ["error", "warning", "note"]
-    assert [one["severity"] for one in found] == sorted((one["severity"] for one in found), key=grave.index)
+    assert [finding["severity"] for finding in findings] == sorted(
+        (finding["severity"] for finding in findings), key=grave.index
+    )
     plain = invoke("doctor", path)
     assert "[nothing-to-learn]" in plain.stdout
     assert "--clicks" in plain.stderr
@@ -129,9 +131,9 @@ def test_a_file_that_cannot_be_read_excuses_no_log_but_its_own(rows: list[str], 
     log = [f"{row},{p},40,{20 // p}" for row in range(1, len(rows) + 4) for p in (1, 2)]
     for file in (path, valid):
         Path(f"{file}.clicks").write_text("\n".join([HEADER, *log]) + "\n")
-    found = json.loads(invoke("doctor", path, "--clicks", "--valid", valid, "--json").stdout)
-    assert [one["file"] for one in found if one["check"] == "unreadable-row"] == [str(valid)]
-    refused = {one["file"] for one in found if one["check"] == "unreadable-clicks"}
+    findings = json.loads(invoke("doctor", path, "--clicks", "--valid", valid, "--json").stdout)
+    assert [finding["file"] for finding in findings if finding["check"] == "unreadable-row"] == [str(valid)]
+    refused = {finding["file"] for finding in findings if finding["check"] == "unreadable-clicks"}
     assert refused == {f"{path}.clicks"}
 
 
@@ -155,8 +157,8 @@ def test_the_log_that_lies_there_is_the_one_that_is_named(rows: list[str], tmp_p
     ],
 )
 def test_what_does_not_go_with_clicks_is_refused(words: tuple[str, ...], reason: str, data: Path) -> None:
-    given = [data / word if word.endswith(".txt") else word for word in words]
-    done = invoke("doctor", data / "train.txt", "--clicks", *given)
+    arguments = [data / word if word.endswith(".txt") else word for word in words]
+    done = invoke("doctor", data / "train.txt", "--clicks", *arguments)
     assert done.exit_code == 2
     assert reason in done.stderr
 
@@ -174,10 +176,10 @@ def test_clicks_in_columns_give_the_findings_of_the_log_beside(rows: list[str], 
     Path(f"{path}.clicks").write_text("\n".join([HEADER, *log]) + "\n")
     table, columns = tmp_path / "t.csv", ("--click-columns", "position,shown,clicks,doc")
     table.write_text("\n".join(lines) + "\n")
-    beside, inside = (
-        {one["check"]: one for one in json.loads(invoke("doctor", *words, "--json").stdout)}
-        for words in ((path, "--clicks"), (table, "--clicks", *columns))
-    )
+    findings = json.loads(invoke("doctor", path, "--clicks", "--json").stdout)
+    beside = {finding["check"]: finding for finding in findings}
+    findings = json.loads(invoke("doctor", table, "--clicks", *columns, "--json").stdout)
+    inside = {finding["check"]: finding for finding in findings}
     of_clicks = {name for name in beside if beside[name]["file"].endswith(".clicks")}
     assert {"rising-click-rates"} <= of_clicks <= set(inside)
     for name in of_clicks:

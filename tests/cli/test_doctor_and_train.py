@@ -39,11 +39,11 @@ def with_cell(cells: Rows, seed: int) -> Rows:
     return cells
 
 
-def with_column(place: int, value: Callable[[int], str], first: int = 1) -> Rows:
+def with_column(column: int, value: Callable[[int], str], first: int = 1) -> Rows:
     """A table with other values in a column."""
     cells = table()
     for i, row in enumerate(cells[first:]):
-        row[place] = value(i)
+        row[column] = value(i)
     return cells
 
 
@@ -52,6 +52,14 @@ def shuffled(cells: Rows, first: int = 0) -> Rows:
     return cells[:first] + random.Random(1).sample(cells[first:], len(cells) - first)
 
 
+def with_label(label: str) -> Rows:
+    """Libsvm rows, of which the eighth has this label."""
+    changed = [list(row) for row in rows()]
+    changed[7][0] = label
+    return changed
+
+
+NULLS = ["9:1", "9:NULL", "9:NULL", "9:NULL", "9:NULL"]
 TEXTS: dict[str, Rows] = {
     "clean": rows(),
     "empty": [],
@@ -67,10 +75,10 @@ TEXTS: dict[str, Rows] = {
     "one-label": [["1", *row[1:]] for row in rows()],
     "one-live-query": [[str(int(i == 3)), *row[1:]] for i, row in enumerate(rows())],
     "one-document": [[str(i % 3), f"qid:{i}", f"1:{i}"] for i in range(50)],
-    "negative": [["-1" if i == 7 else row[0], *row[1:]] for i, row in enumerate(rows())],
-    "label-40": [["40" if i == 7 else row[0], *row[1:]] for i, row in enumerate(rows())],
-    "label-31": [["31" if i == 7 else row[0], *row[1:]] for i, row in enumerate(rows())],
-    "fraction": [["1.5" if i == 7 else row[0], *row[1:]] for i, row in enumerate(rows())],
+    "negative": with_label("-1"),
+    "label-40": with_label("40"),
+    "label-31": with_label("31"),
+    "fraction": with_label("1.5"),
     "no-qid": [[row[0], *row[2:]] for row in rows()],
     "from-zero": [[*row[:2], *(f"{j}:{cell[2:]}" for j, cell in enumerate(row[2:]))] for row in rows()],
     "three-rows": rows()[:3],
@@ -78,7 +86,7 @@ TEXTS: dict[str, Rows] = {
     "two-queries": rows()[:16],
     "few-rows": [[str(i % 3), f"qid:{i // 4}", f"1:{i % 5}"] for i in range(8)],
     "text": [[*row, "9:red"] for row in rows()],
-    "null": [[*row, "9:NULL" if i % 5 else "9:1"] for i, row in enumerate(rows())],
+    "null": [[*row, NULLS[i % 5]] for i, row in enumerate(rows())],
     "large-number": [[*row, *["99999999999:1"] * (i == 3)] for i, row in enumerate(rows())],
     **{f"cell-{seed}": with_cell(rows(), seed) for seed in range(16)},
 }
@@ -90,12 +98,12 @@ TABLES: dict[str, Rows] = {
     "text": with_column(2, lambda i: "xyz"[i % 3]),
     "ids": with_column(2, lambda i: f"p{i}"),
     "late-text": with_column(2, lambda i: "x", 60),
-    "half-text": with_column(2, lambda i: "x" if i % 2 else "1"),
+    "half-text": with_column(2, lambda i: "1x"[i % 2]),
     "text-labels": with_column(0, lambda i: "good"),
     "text-queries": with_column(1, lambda i: f"q{i // 8}"),
-    "missing-query": with_column(1, lambda i: "" if i == 5 else f"q{i // 8}"),
-    "missing-label": with_column(0, lambda i: "" if i == 5 else str(i % 2)),
-    "absent": with_column(2, lambda i: "n/a" if i % 4 else str(i)),
+    "missing-query": with_column(1, lambda i: {5: ""}.get(i, f"q{i // 8}")),
+    "missing-label": with_column(0, lambda i: {5: ""}.get(i, str(i % 2))),
+    "absent": with_column(2, lambda i: (str(i), "n/a", "n/a", "n/a")[i % 4]),
     "commas": with_column(2, lambda i: f'"{i},5"'),
     "blank": with_column(2, lambda i: ""),
     "constant": [table()[0], *([*row[:2], "1", "2", "3", "4"] for row in table()[1:])],
@@ -114,9 +122,9 @@ SKIP = ("--on-bad-line", "skip", "--max-bad-share", 1)
 
 def check(path: Path | str, *options: object) -> None:
     """Both refuse the file, or neither does."""
-    told = invoke("doctor", path, *options)
+    checked = invoke("doctor", path, *options)
     done = invoke("train", path, *options, "--rounds", 1, "--threads", 1, "--model", Path(path).name + ".model")
-    assert {told.exit_code, done.exit_code} in ({0}, {2}), (told.stdout, done.stderr)
+    assert {checked.exit_code, done.exit_code} in ({0}, {2}), (checked.stdout, done.stderr)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -125,7 +133,8 @@ def test_the_exit_status_of_the_doctor_is_that_of_train(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     stem, _, ending = name.partition(".")
-    lines = map(FILES[name], (TEXTS if ending == "txt" else TABLES)[stem])
+    files = TEXTS if ending == "txt" else TABLES
+    lines = map(FILES[name], files[stem])
     Path(name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     check(name)
     if stem == "shuffled":
@@ -151,12 +160,12 @@ def test_all_text_columns_are_one_finding_with_the_options_to_paste(
     for i, row in enumerate(cells[1:]):
         row[3], row[4] = "xyz"[i % 3], "NULL" if i % 9 == 0 else row[4]
     Path("t.csv").write_text("".join(f"{','.join(row)}\n" for row in cells))
-    told = invoke("doctor", "t.csv")
-    assert told.exit_code == 2
-    errors = [line for line in told.stdout.splitlines() if ": error: " in line]
+    checked = invoke("doctor", "t.csv")
+    assert checked.exit_code == 2
+    errors = [line for line in checked.stdout.splitlines() if ": error: " in line]
     assert [line.rpartition(" ")[2] for line in errors] == ["[text-columns]", "[missing-token]"]
     options = "--drop a --categorical b --missing-token NULL"
-    assert told.stdout.splitlines()[-1].endswith(f": {options}")
+    assert checked.stdout.splitlines()[-1].endswith(f": {options}")
     assert invoke("doctor", "t.csv", *options.split()).exit_code == 0
     check("t.csv", *options.split())
     for word in ("'a'", "'b'", "--drop a --categorical b"):

@@ -18,6 +18,11 @@ def test_an_exit_keeps_its_status() -> None:
     assert [run_reporting_errors(partial(sys.exit, code)) for code in (None, 0, 3, "words")] == [0, 0, 3, 3]
 
 
+def _name_case(value: object) -> str | None:
+    """A case is called by its arguments."""
+    return " ".join(value) if isinstance(value, list) else None
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -53,7 +58,7 @@ def test_an_exit_keeps_its_status() -> None:
         ),
         (["--quality", "plain", "--cluster", "local:0", "--backend", "xgboost"], "local:0"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+    ids=_name_case,
 )
 def test_a_mistaken_command_is_refused_before_the_data_are_read(
     arguments: list[str], message: str, data: Path, tmp_path: Path
@@ -128,11 +133,11 @@ def test_numba_without_a_thread_is_refused_in_words(threads: str, data: Path, mo
     assert f"NUMBA_NUM_THREADS={threads}: must be 1" in result.stderr
 
 
-@pytest.mark.parametrize("given", ["--eval-at=9223372036854775807", f"--rounds={10**400}", f"--eval-at={10**400}"])
-def test_a_whole_number_that_is_too_large_is_refused_with_the_bound(given: str, data: Path, tmp_path: Path) -> None:
-    result = invoke("train", data / "train.txt", "--model", tmp_path / "m", *FEW[:2], given)
+@pytest.mark.parametrize("argument", ["--eval-at=9223372036854775807", f"--rounds={10**400}", f"--eval-at={10**400}"])
+def test_a_whole_number_that_is_too_large_is_refused_with_the_bound(argument: str, data: Path, tmp_path: Path) -> None:
+    result = invoke("train", data / "train.txt", "--model", tmp_path / "m", *FEW[:2], argument)
     assert result.exit_code == 2, result.stderr
-    assert given[2:].partition("=")[0].replace("-", "_") in result.stderr.replace("-", "_")
+    assert argument[2:].partition("=")[0].replace("-", "_") in result.stderr.replace("-", "_")
     assert any(bound in result.stderr for bound in ("below 2^31", f"x<={2**31 - 1}", f"1 to {2**31 - 1}"))
 
 

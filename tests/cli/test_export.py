@@ -62,7 +62,7 @@ def test_what_would_score_otherwise_is_refused_and_allowed_by_name(model: Path, 
     ],
 )
 def test_slips_are_told(model: Path, arguments: list[str], reason: str) -> None:
-    result = invoke("export", model, *(one.replace("{model}", str(model)) for one in arguments))
+    result = invoke("export", model, *(argument.replace("{model}", str(model)) for argument in arguments))
     assert result.exit_code == 2
     assert reason in result.stderr
 
@@ -89,7 +89,9 @@ def test_codes_of_categories_are_said(tmp_path: Path) -> None:
     # The second model has a categorical feature that no tree uses, because it is constant.
     for shops, splits in ((rows["shop"], True), (["a"] * 100, False)):
         frame = pl.DataFrame(rows | {"shop": shops, "price": rows["label"]})
-        data = RankingDataset.from_frame(frame.drop("price") if splits else frame, categorical_feature=["shop"])
+        if splits:
+            frame = frame.drop("price")
+        data = RankingDataset.from_frame(frame, categorical_feature=["shop"])
         train(params, data, 1, start="none").save(tmp_path / "m.txt")
         result = invoke("export", tmp_path / "m.txt", "--to", "python", "-o", tmp_path / "m.py")
         assert result.exit_code == 0, result.stderr
@@ -136,7 +138,8 @@ def test_what_the_export_refuses_is_refused_with_the_option(
     data = table(tmp_path / "t.csv")
     rounds = ("--rounds", 1000, "--learning-rate", "1e-9") if target == "sql" else ("--rounds", 2)
     command = ("train", data, *DROP, *FEW, *rounds, "--for", target, "-m", tmp_path / "m.txt")
-    result = invoke(*command, *(("--max-trees", 1000) if target == "sql" else ()))
+    limit = ("--max-trees", 1000) if target == "sql" else ()
+    result = invoke(*command, *limit)
     assert result.exit_code == 2
     assert any(f"--for {target}: " in line and words in line for line in messages(result))
     assert invoke(*command, *options).exit_code == 0
@@ -161,11 +164,13 @@ def test_a_target_that_holds_everything_is_silent(tmp_path: Path) -> None:
 def test_the_doctor_knows_the_target(tmp_path: Path) -> None:
     data = table(tmp_path / "t.csv")
     result = invoke("doctor", data, *CATEGORICAL, "--for", "opensearch-2", "--json")
-    found = {one["check"]: one["severity"] for one in json.loads(result.stdout)}
-    assert found.items() >= {"target-categories": "error", "target-missing": "error"}.items()
+    severities = {finding["check"]: finding["severity"] for finding in json.loads(result.stdout)}
+    assert severities.items() >= {"target-categories": "error", "target-missing": "error"}.items()
     assert result.exit_code == 2
     result = invoke("doctor", data, *DROP, "--for", "vespa", "--json")
-    assert [one["check"] for one in json.loads(result.stdout) if "target" in one["check"]] == ["target-names"]
+    assert [finding["check"] for finding in json.loads(result.stdout) if "target" in finding["check"]] == [
+        "target-names"
+    ]
     assert invoke("doctor", data, "--for", "sorl").exit_code == 2
 
 

@@ -40,16 +40,16 @@ def test_the_sidecar_keeps_it_and_serving_needs_no_column(folder: Path):
 
 def test_evaluate_says_by_what_it_measures(folder: Path):
     plain = invoke("evaluate", folder / "m.txt", folder / "test.csv", "--metric", "ndcg@5")
-    assert any(f"was trained on the gain {GAIN}" in one
-               for one in messages(plain))  # fmt: skip
+    assert any(f"was trained on the gain {GAIN}" in message
+               for message in messages(plain))  # fmt: skip
     assert "gain exponential" in plain.stdout
     same = invoke("evaluate", folder / "m.txt", folder / "test.csv", "--metric", "ndcg@5", "--gain", GAIN, "--json")
-    assert not any("was trained on" in one for one in messages(same))
+    assert not any("was trained on" in message for message in messages(same))
     data = boostrank.read(folder / "test.csv", drop="margin", gain=GAIN)
     model = boostrank.RankingModel.load(folder / "m.txt")
     rules = boostrank.Conventions(gain="linear")
-    wanted = boostrank.Metric.parse("ndcg@5").evaluate(data.labels, model.predict(data), data.queries, rules)
-    assert json.loads(same.stdout)["ndcg@5"]["mean"] == pytest.approx(wanted.mean, abs=1e-12)
+    expected = boostrank.Metric.parse("ndcg@5").evaluate(data.labels, model.predict(data), data.queries, rules)
+    assert json.loads(same.stdout)["ndcg@5"]["mean"] == pytest.approx(expected.mean, abs=1e-12)
 
 
 @pytest.mark.parametrize(

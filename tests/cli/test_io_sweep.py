@@ -28,7 +28,7 @@ def test_fault_077_a_failure_of_any_call_of_a_command_loses_nothing(
         shutil.copy(data / file, sweep.data / file)
     sweep.inputs = contents(sweep.data)
     case = next(case for case in CASES if case.name == name)
-    found = list(sweep.sweep(case, math.inf))
-    assert not [(what, broken) for what, _, broken in found if broken]
+    outcomes = list(sweep.sweep(case, math.inf))
+    assert not [(what, broken) for what, _, broken in outcomes if broken]
     # A file whose format could not be looked up by content is read as libsvm, which it is: status 0.
-    assert {status for _, status, _ in found} - {0} == {2, 3}
+    assert {status for _, status, _ in outcomes} - {0} == {2, 3}

@@ -14,7 +14,9 @@ pytest.importorskip("pyarrow", reason="tables are read by pyarrow")
 @pytest.mark.parametrize("command", [("data", "join"), ("join",)])
 def test_judgements_and_a_log_become_a_table_that_train_takes(tmp_path: Path, command: tuple[str, ...]) -> None:
     queries = range(30)
-    judged, log, table = (tmp_path / name for name in ("judged.csv", "log.jsonl", "table.csv"))
+    judged = tmp_path / "judged.csv"
+    log = tmp_path / "log.jsonl"
+    table = tmp_path / "table.csv"
     judged.write_text(
         "query,docid,rating\n" + "".join(f"q {q},p{d},{(q + d) % 3}\n" for q in queries for d in range(6))
     )

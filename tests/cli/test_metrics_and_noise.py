@@ -40,10 +40,10 @@ def test_metrics_prints_a_table_whose_rows_add_up_as_printed(tied: tuple[Path, P
 
 
 def test_metrics_as_json_agrees_with_evaluate(tied: tuple[Path, Path]) -> None:
-    told = json.loads(invoke("metrics", *tied, "--metric", "ndcg@1,3", "--json").stdout)
-    assert list(told) == ["ndcg@1", "ndcg@3"]
-    for metric, one in told.items():
-        for reading in (one for one in one["readings"] if one["name"] in ("sklearn", "xgboost")):
+    explanations = json.loads(invoke("metrics", *tied, "--metric", "ndcg@1,3", "--json").stdout)
+    assert list(explanations) == ["ndcg@1", "ndcg@3"]
+    for metric, explanation in explanations.items():
+        for reading in (reading for reading in explanation["readings"] if reading["name"] in ("sklearn", "xgboost")):
             evaluated = invoke("evaluate", *tied, "--metric", metric, "--conventions", reading["name"], "--json")
             assert reading["value"] == json.loads(evaluated.stdout)[metric]["mean"]
 
@@ -113,7 +113,7 @@ def test_noise_as_json_and_by_a_config_file(data: Path, tmp_path: Path) -> None:
         tmp_path / "run.toml",
         "--json",
     )
-    told = json.loads(result.stdout)["metrics"]["ndcg@3"]
-    assert told["sources"]["seed"]["sd"] == 0.0
-    assert len(told["sources"]["training queries"]["values"]) == 3
-    assert told["matters"] >= told["sources"]["training queries"]["matters"] > 0.0
+    noise = json.loads(result.stdout)["metrics"]["ndcg@3"]
+    assert noise["sources"]["seed"]["sd"] == 0.0
+    assert len(noise["sources"]["training queries"]["values"]) == 3
+    assert noise["matters"] >= noise["sources"]["training queries"]["matters"] > 0.0

@@ -47,7 +47,7 @@ def test_auto_is_told_as_what_it_stands_for() -> None:
 
 def test_json_lists_the_registry() -> None:
     printed = json.loads(invoke("objectives", "--json").stdout)
-    assert [one["name"] for one in printed] == OBJECTIVES.names()
+    assert [objective["name"] for objective in printed] == OBJECTIVES.names()
     assert json.loads(invoke("objectives", "sdcg", "--json").stdout) in printed
 
 

@@ -51,14 +51,14 @@ def printed(large: Path) -> dict[str, Any]:
     """What `boostrank plan --json` says of the large file."""
     result = invoke("plan", large, "--json", "--num-leaves", LEAVES)
     assert result.exit_code == 0, result.stderr
-    said: dict[str, Any] = json.loads(result.stdout)
-    return said
+    plan: dict[str, Any] = json.loads(result.stdout)
+    return plan
 
 
 def test_fault_80_under_a_limit_the_route_is_chosen_that_stays_below_it(
     large: Path, printed: dict[str, Any], tmp_path: Path
 ) -> None:
-    in_memory, bins = (one["peak_bytes"] for one in printed["routes"][:2])
+    in_memory, bins = [route["peak_bytes"] for route in printed["routes"][:2]]
     limit = round((bins + in_memory) / 2)
     assert bins < limit < in_memory
     train = ("train", large, "--model", tmp_path / "m", "--memory-limit", limit, "--cache", "none", *TRAIN)
@@ -93,7 +93,7 @@ def test_plan_tells_it_in_words(data: Path) -> None:
     assert re.fullmatch(rf"{data}/train.txt: \d+ rows \(all of it read; 0 MB of text\)", lines[0])
     assert any("of the cells named" in line for line in lines)
     assert any(line.endswith("peak memory") for line in lines)
-    (chosen,) = (line for line in lines if line.startswith("* lightgbm: "))
+    (chosen,) = [line for line in lines if line.startswith("* lightgbm: ")]
     assert "floats in memory" in chosen
     assert lines[-1].startswith("* --backend lightgbm --route memory: it fits in half of")
 

@@ -60,11 +60,11 @@ def test_pieces_of_any_size_give_the_scores_of_the_whole(
     data = boostrank.read(folder / "train.txt")
     like = FeatureSpace(1, 6, model.feature_names)
     for rounds in (None, 2):
-        found = scores_of_files(
+        pieces = scores_of_files(
             model, folder / "train.txt", num_iteration=rounds, like=like, threads=threads, chunk_bytes=chunk_bytes
         )
-        assert found is not None
-        np.testing.assert_array_equal(np.concatenate(list(found)), model.predict(data, num_iteration=rounds))
+        assert pieces is not None
+        np.testing.assert_array_equal(np.concatenate(list(pieces)), model.predict(data, num_iteration=rounds))
 
 
 def test_scores_come_before_the_last_row_is_there(folder: Path) -> None:
@@ -119,8 +119,9 @@ def test_names_stand_beside_scores(folder: Path, tmp_path: Path, name: str, endi
     assert list(frame) == ["qid", "doc_id", "score"]
     qids = [rows[i].split("qid:")[1].split()[0] for i in order]
     assert frame["qid"].astype(str).tolist() == qids
-    names = [None if i == 20 else "x,y" if i == 21 else f"D{i}" for i in order]
-    assert [one if isinstance(one, str) and one else None for one in frame["doc_id"]] == names
+    names_by_row = {i: f"D{i}" for i in range(20)} | {20: None, 21: "x,y"}
+    names = [names_by_row[i] for i in order]
+    assert [name if isinstance(name, str) and name else None for name in frame["doc_id"]] == names
     assert frame["score"].tolist() == list(map(float, plain.stdout.split()))
     logged = invoke("verify", *options, "--against", path) if ending != "parquet" else plain
     assert logged.exit_code == 0, logged.stderr

@@ -58,11 +58,12 @@ def test_fewer_rounds_can_be_used(data: Path, model: Path) -> None:
 def test_average_writes_one_model_with_the_mean_of_the_scores(
     data: Path, model: Path, other: Path, tmp_path: Path
 ) -> None:
-    one = tmp_path / "one.txt"
-    result = invoke("study", "average", model, other, "-m", one)
-    assert result.stdout == f"{one}: 2 models, 8 rounds\n"
+    averaged = tmp_path / "one.txt"
+    result = invoke("study", "average", model, other, "-m", averaged)
+    assert result.stdout == f"{averaged}: 2 models, 8 rounds\n"
     scores = [
-        [float(line) for line in invoke("predict", m, data / "test.txt").stdout.split()] for m in (model, other, one)
+        [float(line) for line in invoke("predict", m, data / "test.txt").stdout.split()]
+        for m in (model, other, averaged)
     ]
     assert scores[2] == pytest.approx([(a + b) / 2 for a, b in zip(*scores[:2], strict=True)], abs=1e-6)
     assert invoke("study", "average", model, other, "-m", other).exit_code == 2
@@ -90,8 +91,8 @@ def test_a_model_that_another_program_wrote_is_taken_with_a_warning_about_featur
     result = invoke("predict", tmp_path / "bare.txt", data / "test.txt")
     assert result.stdout == invoke("predict", model, data / "test.txt").stdout
     assert "--zero-based" in result.stderr
-    said = invoke("predict", tmp_path / "bare.txt", data / "test.txt", "--zero-based", "false")
-    assert "--zero-based" not in said.stderr
+    predicted = invoke("predict", tmp_path / "bare.txt", data / "test.txt", "--zero-based", "false")
+    assert "--zero-based" not in predicted.stderr
 
 
 def test_json_of_one_ranker_is_metric_to_numbers(data: Path, model: Path) -> None:

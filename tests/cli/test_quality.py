@@ -35,7 +35,7 @@ def test_the_default_prints_one_row_a_fold_its_worth_and_its_cost(data: Path, go
     lines = messages(done)
     record: Any = sidecar(path)["folds"]
     assert not any(" left" in line for line in lines)
-    (planned,) = (line for line in lines if line.startswith("quality "))
+    (planned,) = [line for line in lines if line.startswith("quality ")]
     assert planned.startswith(f"quality good: {FOLDS} folds; learning_rate=0.1, feature_fraction=0.5; 3 rounds at most")
     at = next(i for i, line in enumerate(lines) if line.startswith("fold "))
     # A slow machine shows progress between the rows.
@@ -52,8 +52,9 @@ def test_the_default_prints_one_row_a_fold_its_worth_and_its_cost(data: Path, go
     assert [line for line in lines if " trees" in line] == [
         line for line in lines if line.startswith(f"{trees} trees; ")
     ]
-    found = record["held_out"]["ndcg@10"]
-    value = f"ndcg@10 {found['value']:.4f} [{found['low']:.4f}, {found['high']:.4f}] on {found['queries']} queries"
+    held_out = record["held_out"]["ndcg@10"]
+    interval = f"[{held_out['low']:.4f}, {held_out['high']:.4f}]"
+    value = f"ndcg@10 {held_out['value']:.4f} {interval} on {held_out['queries']} queries"
     assert [line.partition(",  each")[0][: len(value)] for line in done.stdout.splitlines()] == [
         value, f"model written to {path}"[: len(value)],
     ]  # fmt: skip
@@ -92,7 +93,8 @@ def test_every_command_takes_the_model(data: Path, good: tuple[Path, Any], model
     assert invoke(*more).exit_code == 2
     done = invoke(*more, "--quality", "quick")
     assert done.exit_code == 0, done.stderr
-    before, after = (boostrank.RankingModel.load(one) for one in (path, tmp_path / "more"))
+    before = boostrank.RankingModel.load(path)
+    after = boostrank.RankingModel.load(tmp_path / "more")
     assert after.best_iteration == before.best_iteration + 3
 
 
@@ -111,8 +113,8 @@ def test_every_command_takes_the_model(data: Path, good: tuple[Path, Any], model
 def test_options_that_the_default_cannot_have_are_refused_with_what_to_give(
     options: list[str], words: str, data: Path, model: Path, tmp_path: Path
 ) -> None:
-    given = [str(model) if word == "MODEL" else word for word in options]
-    refused = invoke("train", data / "train.txt", "-m", tmp_path / "m", *given)
+    arguments = [str(model) if word == "MODEL" else word for word in options]
+    refused = invoke("train", data / "train.txt", "-m", tmp_path / "m", *arguments)
     assert refused.exit_code == 2
     assert words in refused.stderr
     assert list(tmp_path.iterdir()) == []
@@ -125,7 +127,7 @@ def test_log_and_checkpoint_train_the_same_model(data: Path, good: tuple[Path, A
     assert (tmp_path / "m").read_bytes() == good[0].read_bytes()
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line.get("round") for line in lines] == [None, 1, 2, 3] * FOLDS
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["log.jsonl", "m", "m.meta.json"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["log.jsonl", "m", "m.meta.json"]
 
 
 @pytest.mark.parametrize("what", ["few", "streamed"])
@@ -221,7 +223,7 @@ def test_ctrl_c_leaves_a_model_of_what_is_there_and_a_checkpoint_to_go_on_from(
     done = invoke(*words, "--checkpoint-every", 1, "--resume")
     assert done.exit_code == 0, done.stderr
     assert (tmp_path / "m").read_bytes() == good[0].read_bytes()
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["m", "m.meta.json"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["m", "m.meta.json"]
 
 
 def test_ctrl_c_while_the_model_is_written_changes_nothing(

@@ -36,7 +36,7 @@ def old(data: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(model: Path, old: Path, data: Path, noise: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def full_run(model: Path, old: Path, data: Path, noise: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Everything in one run: the page, the folder, the JSON, and what was said."""
     folder = tmp_path_factory.mktemp("out")
     (folder / "segments.csv").write_text("qid,segment\n" + "".join(f"{q},{HOSTILE}\n" for q in range(1000)))
@@ -48,22 +48,22 @@ def made(model: Path, old: Path, data: Path, noise: Path, tmp_path_factory: pyte
     return folder, json.loads(result.stdout), result.stderr
 
 
-def test_the_numbers_are_those_of_evaluate(made: Any, model: Path, old: Path, data: Path) -> None:
-    _, told, _ = made
-    shown = json.loads(invoke("evaluate", model, old, data / "test.txt", "--json", "--metric", "ndcg@10").stdout)
-    text = json.dumps(shown)
-    rankings = {r["ranking"]: r for r in told["verdict"]["verdict"] if r["metric"] == "ndcg@10"}
+def test_the_numbers_are_those_of_evaluate(full_run: Any, model: Path, old: Path, data: Path) -> None:
+    _, printed, _ = full_run
+    evaluated = json.loads(invoke("evaluate", model, old, data / "test.txt", "--json", "--metric", "ndcg@10").stdout)
+    text = json.dumps(evaluated)
+    rankings = {r["ranking"]: r for r in printed["verdict"]["verdict"] if r["metric"] == "ndcg@10"}
     assert list(rankings) == ["the model", str(old), "the best single feature", "random order", "the order of the file"]
     for name in ("the model", str(old)):
         assert re.search(rf"{rankings[name]['value']:.10f}"[:10], text)
-    assert told["learning"]["prefixes"][-1]["value"] == pytest.approx(rankings["the model"]["value"])
-    assert told["importance"]["value"] == pytest.approx(rankings["the model"]["value"])
-    assert told["learning"]["negligible"] == 0.9
-    assert told["missing"] == {}
+    assert printed["learning"]["prefixes"][-1]["value"] == pytest.approx(rankings["the model"]["value"])
+    assert printed["importance"]["value"] == pytest.approx(rankings["the model"]["value"])
+    assert printed["learning"]["negligible"] == 0.9
+    assert printed["missing"] == {}
 
 
-def test_the_page_stands_alone_and_escapes_what_files_say(made: Any) -> None:
-    folder, _, said = made
+def test_the_page_stands_alone_and_escapes_what_files_say(full_run: Any) -> None:
+    folder, _, log = full_run
     page = (folder / "all" / "report.html").read_text()
     assert len(page) < 5_000_000
     assert "default-src 'none'" in html.unescape(page)
@@ -73,11 +73,11 @@ def test_the_page_stands_alone_and_escapes_what_files_say(made: Any) -> None:
     assert "&lt;img src=x onerror" in page
     assert re.search(r'src="|href="(?!#)', without_scripts(page)) is None
     assert "leads are grey" in page
-    assert f"{folder / 'all'}: " in said
+    assert f"{folder / 'all'}: " in log
 
 
-def test_the_numbers_of_every_chart_are_saved(made: Any) -> None:
-    folder, _, _ = made
+def test_the_numbers_of_every_chart_are_saved(full_run: Any) -> None:
+    folder, _, _ = full_run
     names = {path.name for path in (folder / "all").iterdir()}
     charts = ("verdict-rankings", "learning-prefixes", "queries-values", "importance-loss", "learning-lost")
     assert {"report.html", *(f"{name}.csv" for name in charts)} <= names
@@ -89,7 +89,8 @@ def test_the_numbers_of_every_chart_are_saved(made: Any) -> None:
 def test_a_file_of_the_engines_own_has_a_page(kind: str, tmp_path: Path) -> None:
     """Without a sidecar, and with categories or not: what cannot be had is said."""
     path = tmp_path / "theirs"
-    path.write_bytes(lightgbm_models()["lambdarank"].encode() if kind == "lightgbm" else xgboost_models()["pruned"])
+    content = lightgbm_models()["lambdarank"].encode() if kind == "lightgbm" else xgboost_models()["pruned"]
+    path.write_bytes(content)
     lines = [f"{(i * 7) % 3} qid:{i // 8} " + " ".join(f"{j}:{(i * j) % 11}" for j in range(1, 7)) for i in range(80)]
     (tmp_path / "data.txt").write_text("\n".join(lines))
     result = invoke(
@@ -166,13 +167,13 @@ def test_the_api_gives_what_the_page_shows(model: Path, data: Path) -> None:
 
     ranker = RankingModel.load(model)
     test = read_libsvm(data / "test.txt")
-    found = report(ranker, test, "ndcg@5", only=("verdict", "queries"), threads=1)
+    model_report = report(ranker, test, "ndcg@5", only=("verdict", "queries"), threads=1)
     result = evaluate("ndcg@5", test.labels, ranker.predict(test), test.queries)["ndcg@5"]
-    assert found.verdict is not None
-    assert found.verdict.headline.value == result.mean
-    assert found.learning is None
-    assert set(found.frames) == {"verdict", "queries", "parts"}
-    assert found.charts["queries-values"].frame["queries"].sum() == result.queries
+    assert model_report.verdict is not None
+    assert model_report.verdict.headline.value == result.mean
+    assert model_report.learning is None
+    assert set(model_report.frames) == {"verdict", "queries", "parts"}
+    assert model_report.charts["queries-values"].frame["queries"].sum() == result.queries
 
 
 def test_the_command_measures_what_the_function_does() -> None:
@@ -186,8 +187,8 @@ def test_sections_are_chosen_and_left_out(model: Path, data: Path) -> None:
     for arguments, there in ((("--only", "verdict"), {"verdict"}),):
         result = invoke("report", model, data / "test.txt", "--json", "--threads", 1, *arguments)
         assert result.exit_code == 0, result.stderr
-        found = json.loads(result.stdout)
-        assert {name for name in ("verdict", "importance", "shapes", "learning", "queries") if found[name]} == there
+        printed = json.loads(result.stdout)
+        assert {name for name in ("verdict", "importance", "shapes", "learning", "queries") if printed[name]} == there
     result = invoke("report", model, data / "test.txt", "--json", "--only", "verdicts")
     assert result.exit_code == 2
     assert "'verdicts'" in result.stderr

@@ -36,16 +36,16 @@ def test_fault_075_a_stopped_training_goes_on_to_the_same_files(
     folders = whole, parts = tmp_path / "whole", tmp_path / "parts"
     for folder in folders:
         folder.mkdir()
-    held = "--backend", backend, "--route", route, "--cache", "none"
-    assert invoke(*arguments(data, whole / "m", *held)).exit_code == 0
+    route_options = "--backend", backend, "--route", route, "--cache", "none"
+    assert invoke(*arguments(data, whole / "m", *route_options)).exit_code == 0
     with monkeypatch.context() as patch:
         asking_in(patch, 4)
-        stopped = invoke(*arguments(data, parts / "m", *held, "--checkpoint-every", 3))
+        stopped = invoke(*arguments(data, parts / "m", *route_options, "--checkpoint-every", 3))
     assert stopped.exit_code == 130
     assert "--resume continues from" in stopped.stderr
     assert sorted(contents(parts)) == ["m", "m.checkpoint", "m.meta.json"]
     (parts / ".m.meta.json.0123456789ab.tmp").write_bytes(b"what a process killed while it wrote leaves")
-    resumed = invoke(*arguments(data, parts / "m", *held, "--checkpoint-every", 3, "--resume"))
+    resumed = invoke(*arguments(data, parts / "m", *route_options, "--checkpoint-every", 3, "--resume"))
     assert resumed.exit_code == 0, resumed.stderr
     assert "resumed after round 5" in resumed.stderr
     assert contents(parts) == contents(whole)

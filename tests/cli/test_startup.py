@@ -64,20 +64,20 @@ def test_completion_imports_nothing_heavy() -> None:
 )  # fmt: skip
 def test_completion_offers_the_values_of_an_option(words: tuple[str, ...], offered: list[str]) -> None:
     shell = ShellComplete(main, {}, "boostrank", "_BOOSTRANK_COMPLETE")
-    found = shell.get_completions([*words[:-1]], words[-1])
-    assert [f"{one.type},{one.value}" for one in found] == offered
+    completions = shell.get_completions([*words[:-1]], words[-1])
+    assert [f"{completion.type},{completion.value}" for completion in completions] == offered
 
 
 def test_bash_completes_with_the_script() -> None:
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("bash is not installed")
-    made = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "boostrank"], capture_output=True, text=True, check=True,
         env=os.environ | {"_BOOSTRANK_COMPLETE": "bash_source"},
     )  # fmt: skip
     script = (
-        f'boostrank() {{ {sys.executable} -m boostrank "$@"; }}\n{made.stdout}\n'
+        f'boostrank() {{ {sys.executable} -m boostrank "$@"; }}\n{completed.stdout}\n'
         "COMP_WORDS=(boostrank train --quality pl) COMP_CWORD=3\n_boostrank_completion boostrank\necho $COMPREPLY"
     ).replace("env COMP_WORDS", "COMP_WORDS")  # a function of the shell is none of `env`'s programs
     done = subprocess.run([bash, "-c", script], capture_output=True, text=True, check=True)
@@ -88,7 +88,8 @@ def test_bash_completes_with_the_script() -> None:
 def test_the_help_of_long_commands_shows_the_most_used_options_and_all_of_them_when_asked(name: str) -> None:
     command = commands()[name]
     assert isinstance(command, Command)
-    short, full = (listed(invoke(*name.split(), flag).stdout) for flag in ("--help", "--help-all"))
+    short = listed(invoke(*name.split(), "--help").stdout)
+    full = listed(invoke(*name.split(), "--help-all").stdout)
     assert list(short) == ["Most used", "Options"]
     assert short["Options"] == ["--help-all", "--help"]
     assert 4 <= len(short["Most used"]) <= 10
@@ -107,7 +108,9 @@ def listed(text: str) -> dict[str, list[str]]:
 def test_there_are_at_most_17_commands_at_the_top_and_100_options() -> None:
     listed_at_top = invoke("--help").stdout.split("Train:")[1].split("Set up:")[0]
     assert len(re.findall(r"^  [a-z]", listed_at_top, re.MULTILINE)) <= 17
-    flags = {max(p.opts, key=len) for one in commands().values() for p in one.params if isinstance(p, click.Option)}
+    flags = {
+        max(p.opts, key=len) for command in commands().values() for p in command.params if isinstance(p, click.Option)
+    }
     assert len(flags) <= 100
 
 

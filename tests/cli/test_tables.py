@@ -31,12 +31,12 @@ def folder(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """train and test in every format, names.txt, and models of csv, parquet and txt."""
     folder = tmp_path_factory.mktemp("tables")
     for name in ("train", "test"):
-        one = boostrank.read(data / f"{name}.txt", layout="dense")
-        features = {f"bm{i}": one.features[:, i] for i in range(one.n_features)}
-        rest = {"rel": one.labels, "query": one.queries.row_ids(), "url": ["http"] * one.n_documents,
-                "no": np.arange(one.n_documents)}  # fmt: skip
+        rows = boostrank.read(data / f"{name}.txt", layout="dense")
+        features = {f"bm{i}": rows.features[:, i] for i in range(rows.n_features)}
+        other_columns = {"rel": rows.labels, "query": rows.queries.row_ids(), "url": ["http"] * rows.n_documents,
+                "no": np.arange(rows.n_documents)}  # fmt: skip
         columns: dict[str, Any] = (
-            {**rest, **features} if name == "train" else {**dict(reversed(features.items())), **rest}
+            {**other_columns, **features} if name == "train" else {**dict(reversed(features.items())), **other_columns}
         )
         table = pa.table(columns)
         csv.write_csv(table, folder / f"{name}.csv")
@@ -70,27 +70,27 @@ def test_the_same_table_trains_the_same_bytes(folder: Path) -> None:
         record.pop("file")
         record["data"] = {k: v for k, v in record["data"].items() if k not in ("files", "reader", "index_base")}  # type: ignore[attr-defined]
     assert records[0] == records[1] == records[2]
-    said = train(folder, "train.feather", "streamed.model", *COLUMNS, "--route", "bins", "--cache", "none")
-    assert "labels from column 'rel', queries from column 'query', " in said
+    train_log = train(folder, "train.feather", "streamed.model", *COLUMNS, "--route", "bins", "--cache", "none")
+    assert "labels from column 'rel', queries from column 'query', " in train_log
     assert (folder / "streamed.model").read_bytes() == models[0]
 
 
 def test_later_files_need_no_options_and_no_order_and_to_be_scored_no_labels(folder: Path) -> None:
-    wanted = scores(folder / "csv.model", folder / "test.csv")
-    assert wanted == scores(folder / "csv.model", folder / "test.parquet")
-    assert wanted == scores(folder / "txt.model", folder / "test.txt")
+    expected = scores(folder / "csv.model", folder / "test.csv")
+    assert expected == scores(folder / "csv.model", folder / "test.parquet")
+    assert expected == scores(folder / "txt.model", folder / "test.txt")
     bare = parquet.read_table(folder / "test.parquet").drop_columns(["rel", "query", "url", "no"])
     feather.write_feather(bare, str(folder / "bare.dat"))  # whose first bytes say what it is
-    assert wanted == scores(folder / "parquet.model", folder / "bare.dat")
+    assert expected == scores(folder / "parquet.model", folder / "bare.dat")
     for command, *options in (("evaluate", folder / "csv.model"), ("metrics", folder / "csv.model")):
-        said = {invoke(command, *options, folder / f"test.{e}").stdout for e in ("csv", "feather")}
-        assert len(said) == 1
-        assert "ndcg" in said.pop().lower()
+        outputs = {invoke(command, *options, folder / f"test.{e}").stdout for e in ("csv", "feather")}
+        assert len(outputs) == 1
+        assert "ndcg" in outputs.pop().lower()
     refused = invoke("predict", folder / "txt.model", folder / "test.csv")
     assert refused.exit_code == 2
     assert "has 'rel', 'url', 'no'" in refused.stderr
     assert "--drop rel,url,no drops them" in refused.stderr
-    assert wanted == scores(folder / "txt.model", folder / "test.csv", "--drop", "rel,query,url,no")
+    assert expected == scores(folder / "txt.model", folder / "test.csv", "--drop", "rel,query,url,no")
 
 
 def test_names_are_shown_where_features_are(folder: Path) -> None:
@@ -104,30 +104,30 @@ def test_names_are_shown_where_features_are(folder: Path) -> None:
     assert "bm" in text.stdout
     position = invoke("predict", folder / "csv.model", folder / "test.txt")
     assert "first feature in libsvm text" in position.stderr
-    named = scores(folder / "csv.model", folder / "test.txt", "--feature-names", folder / "names.txt")
-    assert named == position.stdout
+    with_names = scores(folder / "csv.model", folder / "test.txt", "--feature-names", folder / "names.txt")
+    assert with_names == position.stdout
 
 
 def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
     whole = survey(folder / "train.txt")
     for ending in ("csv", "parquet", "feather"):
-        found = survey(folder / f"train.{ending}", label="rel", qid="query", drop="url,no")
+        surveyed = survey(folder / f"train.{ending}", label="rel", qid="query", drop="url,no")
         for name in ("rows", "features", "exact", "refused_rows"):
-            assert getattr(found, name) == getattr(whole, name), name
+            assert getattr(surveyed, name) == getattr(whole, name), name
     plan = invoke("plan", folder / "train.parquet", *COLUMNS)
     assert plan.exit_code == 0, plan.stderr
     columns: dict[str, Any] = {"label": "rel", "qid": "query", "drop": "url,no"}
     text = doctor(folder / "train.txt", test=str(folder / "test.txt"), feature_names=str(folder / "names.txt"))
     for ending in ("csv", "parquet"):
-        found = doctor(folder / f"train.{ending}", test=str(folder / f"test.{ending}"), **columns)
-        assert [(f.check, f.count, f.message) for f in found] == [(f.check, f.count, f.message) for f in text]
+        findings = doctor(folder / f"train.{ending}", test=str(folder / f"test.{ending}"), **columns)
+        assert [(f.check, f.count, f.message) for f in findings] == [(f.check, f.count, f.message) for f in text]
     (folder / "bad.csv").write_text("rel,query,a,b\n1,1,2,7\n1,1,x,7\n0,2,3,7\n2,1,3,7\n")
-    said = invoke("doctor", folder / "bad.csv", "--label", "rel", "--qid", "query")
-    assert said.exit_code == 2
-    assert "bad.csv:3: error: value 'x' of column 'a' is not a number" in said.stdout
-    assert "bad.csv:5: error: qid 1 reappears after another query; it was first seen on line 2" in said.stdout
-    assert "boostrank data sort" in said.stdout
-    assert "feature 'b'" in said.stdout
+    checked = invoke("doctor", folder / "bad.csv", "--label", "rel", "--qid", "query")
+    assert checked.exit_code == 2
+    assert "bad.csv:3: error: value 'x' of column 'a' is not a number" in checked.stdout
+    assert "bad.csv:5: error: qid 1 reappears after another query; it was first seen on line 2" in checked.stdout
+    assert "boostrank data sort" in checked.stdout
+    assert "feature 'b'" in checked.stdout
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,9 @@ def test_fault_063_the_rounds_before_a_broken_gradient_are_kept(
     gradient = BoundObjective.gradient
 
     def broken_later(bound: BoundObjective, scores: np.ndarray, round: int, **options: bool) -> object:
-        return gradient(bound, scores if round < 3 else np.full_like(scores, np.nan), round, **options)
+        if round >= 3:
+            scores = np.full_like(scores, np.nan)
+        return gradient(bound, scores, round, **options)
 
     monkeypatch.setattr(BoundObjective, "gradient", broken_later)
     (tmp_path / "m.txt").write_text("precious")
@@ -158,15 +160,15 @@ def test_a_model_is_rescued_to_the_working_folder_where_no_temporary_folder_is(
 ) -> None:
     write, real = write_model_files, tempfile.mkdtemp
 
-    def fails_at_first(path: Path, *rest: object) -> None:
+    def fails_at_first(path: Path, *contents: object) -> None:
         if Path(path) == tmp_path / "m":
             raise TrainingError("no room")
-        write(path, *rest)
+        write(path, *contents)
 
-    def no_temporary_folder(dir: str | None = None, **given: str) -> str:
+    def no_temporary_folder(dir: str | None = None, **options: str) -> str:
         if dir is None:
             raise FileNotFoundError("no usable temporary directory")
-        return real(dir=dir, **given)
+        return real(dir=dir, **options)
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("boostrank.model.ranking_model.write_model_files", fails_at_first)

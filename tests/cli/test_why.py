@@ -16,7 +16,7 @@ from .conftest import invoke
 
 
 @pytest.fixture(scope="module")
-def named(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def named_file(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The test file with a name for each document."""
     lines = (data / "test.txt").read_text().splitlines()
     path = tmp_path_factory.mktemp("named") / "named.txt"
@@ -25,38 +25,42 @@ def named(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def qid(named: Path) -> str:
+def qid(named_file: Path) -> str:
     """A query with some documents."""
-    queries = boostrank.read(named).queries
+    queries = boostrank.read(named_file).queries
     return str(queries.qid[int(np.argmax(queries.sizes))])
 
 
-def test_tables_tell_the_two_apart(model: Path, named: Path, qid: str) -> None:
-    result = invoke("why", model, named, qid, "@1", 4, "--top", 3, "--threads", 1)
+def test_tables_tell_the_two_apart(model: Path, named_file: Path, qid: str) -> None:
+    result = invoke("why", model, named_file, qid, "@1", 4, "--top", 3, "--threads", 1)
     assert result.exit_code == 0, result.stderr
-    told = why(RankingModel.load(model), boostrank.read(named, keep_names=True), qid, 1, 4)
+    explanation = why(RankingModel.load(model), boostrank.read(named_file, keep_names=True), qid, 1, 4)
     lines = result.stdout.splitlines()
-    assert lines[0].startswith(f"query {qid}, {told.documents} documents: A is above B by {told.difference:.6g}")
-    assert lines[2].split()[:3] == ["A", told.a.name, "1"]
-    assert lines[3].split()[:3] == ["B", told.b.name, "4"]
+    assert lines[0].startswith(
+        f"query {qid}, {explanation.documents} documents: A is above B by {explanation.difference:.6g}"
+    )
+    assert lines[2].split()[:3] == ["A", explanation.a.name, "1"]
+    assert lines[3].split()[:3] == ["B", explanation.b.name, "4"]
     header = next(i for i, line in enumerate(lines) if line.split()[:1] == ["feature"])
-    for row, line in zip(told.table().rows()[:3], lines[header + 1 :], strict=False):
+    for row, line in zip(explanation.table().rows()[:3], lines[header + 1 :], strict=False):
         assert line.split()[0] == row["feature"]
         assert float(line.split()[-1]) == pytest.approx(row["part"], abs=1e-3)
     assert "smallest changes" in result.stdout or "no change" in result.stdout
 
 
-def test_json_holds_everything(model: Path, named: Path, qid: str) -> None:
-    result = invoke("why", model, named, qid, "@2", "@3", "--json", "--threads", 1)
-    told = json.loads(result.stdout)
-    assert (told["a"]["rank"], told["b"]["rank"]) == (2, 3)
-    assert sum(f["part"] for f in told["features"]) == pytest.approx(told["difference"], abs=1e-9)
-    again = invoke("why", model, named, qid, told["a"]["name"], f"row:{told['b']['row'] + 1}", "--json")
-    assert json.loads(again.stdout) == told
+def test_json_holds_everything(model: Path, named_file: Path, qid: str) -> None:
+    result = invoke("why", model, named_file, qid, "@2", "@3", "--json", "--threads", 1)
+    explanation = json.loads(result.stdout)
+    assert (explanation["a"]["rank"], explanation["b"]["rank"]) == (2, 3)
+    assert sum(f["part"] for f in explanation["features"]) == pytest.approx(explanation["difference"], abs=1e-9)
+    again = invoke(
+        "why", model, named_file, qid, explanation["a"]["name"], f"row:{explanation['b']['row'] + 1}", "--json"
+    )
+    assert json.loads(again.stdout) == explanation
 
 
-def test_a_page_is_written(model: Path, named: Path, qid: str, tmp_path: Path) -> None:
-    result = invoke("why", model, named, qid, 1, 2, "-o", tmp_path / "why.html", "--threads", 1)
+def test_a_page_is_written(model: Path, named_file: Path, qid: str, tmp_path: Path) -> None:
+    result = invoke("why", model, named_file, qid, 1, 2, "-o", tmp_path / "why.html", "--threads", 1)
     assert result.exit_code == 0, result.stderr
     assert "why.html: written" in result.stderr
     assert "What would swap them" in (tmp_path / "why.html").read_text()
@@ -80,13 +84,13 @@ def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_pa
         ("@1", "row:99999", "no row 99999"),
     ],
 )
-def test_what_cannot_be_is_refused(model: Path, named: Path, qid: str, a: str, b: str, words: str) -> None:
-    result = invoke("why", model, named, qid, a, b)
+def test_what_cannot_be_is_refused(model: Path, named_file: Path, qid: str, a: str, b: str, words: str) -> None:
+    result = invoke("why", model, named_file, qid, a, b)
     assert result.exit_code == 2
     assert words in result.stderr
 
 
-def test_an_unknown_query_is_refused_with_those_there_are(model: Path, named: Path, qid: str) -> None:
-    result = invoke("why", model, named, f"{qid}x", 1, 2)
+def test_an_unknown_query_is_refused_with_those_there_are(model: Path, named_file: Path, qid: str) -> None:
+    result = invoke("why", model, named_file, f"{qid}x", 1, 2)
     assert result.exit_code == 2
     assert f"no query '{qid}x'. Did you mean" in result.stderr

@@ -33,8 +33,8 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
             rows.append((qid, doc, a, b, np.nan, 0, 0))
             continue
         for position in sorted(rng.choice(4, 2, replace=False) + 1):
-            shown = int(rng.integers(5, 30))
-            rows.append((qid, doc, a, b, position, shown, rng.binomial(shown, (0.1 + 0.8 * a) / position)))
+            impressions = int(rng.integers(5, 30))
+            rows.append((qid, doc, a, b, position, impressions, rng.binomial(impressions, (0.1 + 0.8 * a) / position)))
     table = pd.DataFrame(rows, columns=["qid", "doc", "a", "b", *NAMES[:3]])
     table = table.iloc[np.lexsort((rng.random(len(table)), table["qid"]))].reset_index(drop=True)
     documents["label"] = 0
@@ -53,12 +53,12 @@ def write(table: pd.DataFrame, path: Path) -> Path:
 
 def twin(table: pd.DataFrame) -> dict[tuple[int, str], tuple[float, float]]:
     """(qid, doc) -> (clicks, exposure at eta 1)."""
-    found: dict[tuple[int, str], tuple[float, float]] = {}
+    totals: dict[tuple[int, str], tuple[float, float]] = {}
     for row in table.itertuples():
-        clicks, exposure = found.get((row.qid, row.doc), (0.0, 0.0))
+        clicks, exposure = totals.get((row.qid, row.doc), (0.0, 0.0))
         looked_at = row.impressions / row.position if row.impressions else 0.0
-        found[row.qid, row.doc] = clicks + row.clicks, exposure + looked_at
-    return found
+        totals[row.qid, row.doc] = clicks + row.clicks, exposure + looked_at
+    return totals
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.feather"])
@@ -73,9 +73,9 @@ def test_rows_of_a_document_are_put_together(
     np.testing.assert_array_equal(kept, first.index)
     np.testing.assert_array_equal(merged.features, first[["a", "b"]].to_numpy(np.float32))
     assert merged.queries.sizes.tolist() == [8] * 120
-    wanted = [twin(table)[key] for key in zip(first["qid"], first["doc"], strict=True)]
-    np.testing.assert_allclose(log.total_clicks(), [clicks for clicks, _ in wanted])
-    np.testing.assert_allclose(log.exposure(Propensities.power(1.0, 4)), [exposure for _, exposure in wanted])
+    expected = [twin(table)[key] for key in zip(first["qid"], first["doc"], strict=True)]
+    np.testing.assert_allclose(log.total_clicks(), [clicks for clicks, _ in expected])
+    np.testing.assert_allclose(log.exposure(Propensities.power(1.0, 4)), [exposure for _, exposure in expected])
     assert log.n_documents == len(documents)
     alone, log_alone, all_rows = ClickRows.read(path, ClickColumns.of(NAMES[:3])).of_data(data)
     assert alone is data
@@ -94,12 +94,12 @@ def test_data_frames_give_the_same_in_any_order(library: str, tables: tuple[pd.D
         frame = make(scattered.reset_index(drop=True))
     data, log = from_frame(frame, ClickColumns.of(NAMES), sort=True)
     train = log.training_set(data, Propensities.power(1.0, 4), 0.0)
-    found = {
+    gains = {
         (qid, a): gain for qid, a, gain in zip(train.queries.row_ids(), train.features[:, 0], train.labels, strict=True)
     }
     cells = {(row.qid, row.doc): row.a for row in documents.itertuples()}
-    wanted = {(key[0], cells[key]): clicks / x for key, (clicks, x) in twin(table).items() if x}
-    assert found == pytest.approx(wanted)
+    expected = {(key[0], cells[key]): clicks / x for key, (clicks, x) in twin(table).items() if x}
+    assert gains == pytest.approx(expected)
 
 
 BAD = [
@@ -146,25 +146,27 @@ def test_the_commands_take_columns_as_they_take_a_log(
     _, table = tables
     first = table.drop_duplicates(["qid", "doc"]).reset_index(drop=True)
     number = {key: i for i, key in enumerate(zip(first["qid"], first["doc"], strict=True))}
-    shown = table[table["impressions"] > 0]
-    rows = [number[key] for key in zip(shown["qid"], shown["doc"], strict=True)]
-    log = ClickLog(rows, shown["position"], shown["impressions"], shown["clicks"], len(first))
+    shown_rows = table[table["impressions"] > 0]
+    rows = [number[key] for key in zip(shown_rows["qid"], shown_rows["doc"], strict=True)]
+    log = ClickLog(rows, shown_rows["position"], shown_rows["impressions"], shown_rows["clicks"], len(first))
     beside = first.drop(columns=list(NAMES)).assign(label=0)
     ours, theirs = write(table, tmp_path / "t.parquet"), write(beside, tmp_path / "b.parquet")
     log.write(f"{theirs}.clicks")
     columns = ("--click-columns", ",".join(NAMES))
-    found = [
+    printed = [
         invoke("data", "propensities", *words, "--json").stdout for words in ((ours, *columns), (f"{theirs}.clicks",))
     ]  # fmt: skip
-    assert found[0] == found[1]
-    said = []
+    assert printed[0] == printed[1]
+    messages = []
     for name, data, words in (("ours", ours, columns), ("theirs", theirs, ())):
         model = tmp_path / f"{name}.txt"
         result = invoke("train", data, "--clicks", *words, "--valid", data, "-m", model, *FEW)
         assert result.exit_code == 0, result.stderr
-        said.append(re.findall(r"exposure-DCG.*|^last round.*(?:\n.*){2}", result.stderr.replace(str(data), "DATA")))
-    assert len(said[0]) > 0
-    assert said[0] == said[1]
+        messages.append(
+            re.findall(r"exposure-DCG.*|^last round.*(?:\n.*){2}", result.stderr.replace(str(data), "DATA"))
+        )
+    assert len(messages[0]) > 0
+    assert messages[0] == messages[1]
     assert (tmp_path / "ours.txt").read_bytes() == (tmp_path / "theirs.txt").read_bytes()
     np.savetxt(tmp_path / "scores.txt", table["a"])
     np.savetxt(tmp_path / "scores-first.txt", first["a"])
@@ -208,25 +210,27 @@ def test_queries_in_pieces_are_brought_together(
     names: tuple[str, ...], tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
 ) -> None:
     """--regroup gives what the same table gives with the rows of each query together."""
-    scattered = tables[1].sample(frac=1.0, random_state=3).drop(columns=[] if len(names) > 3 else "doc")
+    scattered = tables[1].sample(frac=1.0, random_state=3)
+    if len(names) == 3:
+        scattered = scattered.drop(columns="doc")
     order = {qid: i for i, qid in enumerate(dict.fromkeys(scattered["qid"]))}
     together = scattered.sort_values("qid", key=lambda ids: ids.map(order), kind="stable")
     Propensities.power(1.0, 4).write(tmp_path / "p.json")
     curve = () if len(names) > 3 else ("--propensities", tmp_path / "p.json")  # rows by themselves did not move
-    found = []
+    outcomes = []
     for name, table, more in (("scattered", scattered, ["--regroup"]), ("together", together, [])):
         data, model, scores = write(table, tmp_path / f"{name}.csv"), tmp_path / f"{name}.txt", tmp_path / f"{name}.a"
         np.savetxt(scores, table["a"])
         common = (data, "--clicks", "--click-columns", ",".join(names), *curve, *more)
         trained = invoke("train", *common, "-m", model, *FEW)
         assert trained.exit_code == 0, trained.stderr
-        said = re.findall(r"propensities from .*|exposure-DCG.*", trained.stderr)
+        messages = re.findall(r"propensities from .*|exposure-DCG.*", trained.stderr)
         if len(names) > 3:
-            assert len(said) > 1
-            said.append(invoke("compare", scores, model, *common, "--json").stdout)
-            assert '"dcg@10"' in said[-1]
-        found.append((model.read_bytes(), [one.replace(name, "") for one in said]))
-    assert found[0] == found[1]
+            assert len(messages) > 1
+            messages.append(invoke("compare", scores, model, *common, "--json").stdout)
+            assert '"dcg@10"' in messages[-1]
+        outcomes.append((model.read_bytes(), [message.replace(name, "") for message in messages]))
+    assert outcomes[0] == outcomes[1]
 
 
 def test_the_command_that_is_advised_can_be_run(tmp_path: Path) -> None:

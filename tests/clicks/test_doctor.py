@@ -47,10 +47,10 @@ def ask(tmp_path: Path) -> Ask:
     return found_in
 
 
-def one(found: dict[str, Finding], check: str, severity: str, line: int, count: int, *words: str) -> None:
+def expect_single(findings: dict[str, Finding], check: str, severity: str, line: int, count: int, *words: str) -> None:
     """The single finding, which is this one."""
-    assert list(found) == [check]
-    finding = found[check]
+    assert list(findings) == [check]
+    finding = findings[check]
     assert (finding.severity.value, finding.line, finding.count) == (severity, line, count), finding
     for word in words:
         assert word in f"{finding.message} / {finding.cost} / {finding.fix}", finding
@@ -63,41 +63,43 @@ def test_a_clean_log_has_nothing(ask: Ask) -> None:
 def test_the_first_line_that_cannot_be_is_the_only_finding(ask: Ask) -> None:
     entries = simulated()
     many = [*entries[:4], (1, 1, 3, 4), *entries[4:], (1, 1, 3, 5)]  # line 6, after the heading
-    one(ask(many), "unreadable-clicks", "error", 6, 1, "an impression has at most one click")
+    expect_single(ask(many), "unreadable-clicks", "error", 6, 1, "an impression has at most one click")
     unknown = [*entries[:4], (ROWS + 1, 1, 2, 1), *entries[4:]]
-    one(ask(unknown), "unreadable-clicks", "error", 6, 1, f"row is {ROWS + 1}")
+    expect_single(ask(unknown), "unreadable-clicks", "error", 6, 1, f"row is {ROWS + 1}")
     assert ask(unknown, counted=False) == {}  # rows of data that were not read to their end
 
 
 def test_a_file_that_cannot_be_read_is_one_finding(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(gzip.compress(b"1 1 1 1\n" * 1000)[:-9])
     for path in (tmp_path / "log", tmp_path / "missing"):
-        (found,) = look_at_clicks(path, QUERIES)
-        assert (found.check, found.severity, found.line) == ("unreadable-clicks", Severity.ERROR, 0)
+        (finding,) = look_at_clicks(path, QUERIES)
+        assert (finding.check, finding.severity, finding.line) == ("unreadable-clicks", Severity.ERROR, 0)
 
 
 def test_no_clicks_and_nothing_but_clicks(ask: Ask) -> None:
     entries = simulated()
-    found = ask([(row, p, n, 0) for row, p, n, _ in entries])
-    one(found, "no-clicks", "error", 0, sum(e[2] for e in entries), "no impression was clicked")
-    one(ask([]), "no-clicks", "error", 0, 0, "there is no entry")
-    found = ask([(row, p, c, c) for row, p, _, c in entries if c])
-    assert "only-clicked-impressions" in found
-    assert found["only-clicked-impressions"].severity is Severity.WARNING
+    findings = ask([(row, p, n, 0) for row, p, n, _ in entries])
+    expect_single(findings, "no-clicks", "error", 0, sum(e[2] for e in entries), "no impression was clicked")
+    expect_single(ask([]), "no-clicks", "error", 0, 0, "there is no entry")
+    findings = ask([(row, p, c, c) for row, p, _, c in entries if c])
+    assert "only-clicked-impressions" in findings
+    assert findings["only-clicked-impressions"].severity is Severity.WARNING
 
 
 def test_lists_that_never_vary_and_positions_that_do_not_begin_at_1(ask: Ask) -> None:
-    one(ask(simulated(spread=0.0)), "nothing-moved", "error", 0, DEPTH, "0.0% of the clicked documents moved")
-    found = ask([(row, p + 1, n, c) for row, p, n, c in simulated()])
-    assert "position 2 is the first with impressions" in found["nothing-moved"].message
+    expect_single(ask(simulated(spread=0.0)), "nothing-moved", "error", 0, DEPTH, "0.0% of the clicked documents moved")
+    findings = ask([(row, p + 1, n, c) for row, p, n, c in simulated()])
+    assert "position 2 is the first with impressions" in findings["nothing-moved"].message
 
 
 def test_positions_to_which_nothing_moves(ask: Ask) -> None:
     # The first two queries have documents that stay at positions 4 and 5, where the others have none.
     mended = [(row, p, n, c) for row, p, n, c in simulated() if p < 4 and row > 16]
-    found = ask(mended + [(row, 4 if row <= 8 else 5, LISTS, 9) for row in range(1, 17)])
-    assert set(found) == {"unmoved-positions", "short-impressions"}
-    finding = found["unmoved-positions"]
+    at_4 = [(row, 4, LISTS, 9) for row in range(1, 9)]
+    at_5 = [(row, 5, LISTS, 9) for row in range(9, 17)]
+    findings = ask(mended + at_4 + at_5)
+    assert set(findings) == {"unmoved-positions", "short-impressions"}
+    finding = findings["unmoved-positions"]
     assert (finding.severity, finding.count) == (Severity.WARNING, 2)
     assert "from position 4" in finding.message
     assert f"{16 * LISTS} impressions" in finding.cost
@@ -106,20 +108,20 @@ def test_positions_to_which_nothing_moves(ask: Ask) -> None:
 def test_propensities_that_rest_on_nearly_nothing(ask: Ask) -> None:
     # One document moved between positions 5 and 6, with two clicks; as many lists as before end there.
     entries = [e for e in simulated() if (e[0], e[1]) != (1, 1)]
-    found = ask([*entries, (1, 1, LISTS, 1), (1, 6, LISTS, 1)])
-    assert found["vague-positions"].severity is Severity.WARNING
-    assert "from position 6" in found["vague-positions"].message
+    findings = ask([*entries, (1, 1, LISTS, 1), (1, 6, LISTS, 1)])
+    assert findings["vague-positions"].severity is Severity.WARNING
+    assert "from position 6" in findings["vague-positions"].message
 
 
 def test_few_impressions(ask: Ask) -> None:
-    found = ask(simulated(lists=2))
-    assert found["few-impressions"].severity is Severity.WARNING
-    assert "the median query was shown 2 times" in found["few-impressions"].message
+    findings = ask(simulated(lists=2))
+    assert findings["few-impressions"].severity is Severity.WARNING
+    assert "the median query was shown 2 times" in findings["few-impressions"].message
     assert "few-impressions" not in ask(simulated(lists=6))
     once = [(ROWS - 8 + p, p, 1, int(p == 1)) for p in range(1, DEPTH + 1)]
-    found = ask([e for e in simulated() if e[0] <= ROWS - 8] + once)
-    assert found["single-impression-queries"].severity is Severity.NOTE
-    assert "1 of 60 queries" in found["single-impression-queries"].message
+    findings = ask([e for e in simulated() if e[0] <= ROWS - 8] + once)
+    assert findings["single-impression-queries"].severity is Severity.NOTE
+    assert "1 of 60 queries" in findings["single-impression-queries"].message
     assert ask(simulated(lists=1))["single-impression-queries"].severity is Severity.WARNING
 
 
@@ -138,9 +140,9 @@ def test_impressions_that_fall_short_of_the_list(ask: Ask) -> None:
     row, p, n, c = entries[at]
     short = [*entries[:at], (row, p, n - 7, min(c, n - 7)), *entries[at + 1 :]]
     short = [e for e in short if not (41 <= e[0] <= 48 and e[1] == 2)]
-    found = ask(short)
+    findings = ask(short)
     words = ("in 2 of 60 queries", f"{7 + LISTS} are missing", f"qid 2 has {LISTS - 7} at position 3 and {LISTS} at")
-    one(found, "short-impressions", "note", 0, 2, *words)
+    expect_single(findings, "short-impressions", "note", 0, 2, *words)
     many = ask([e for e in entries if e[1] != 2])
     assert many["short-impressions"].severity is Severity.WARNING
     assert "has 0 at position 2" in many["short-impressions"].message
@@ -151,8 +153,8 @@ def test_impressions_that_fall_short_of_the_list(ask: Ask) -> None:
 def test_click_rates_that_rise(ask: Ask) -> None:
     entries = simulated()
     swapped = [(row, {1: 3, 3: 1}.get(p, p), n, c) for row, p, n, c in entries]
-    found = ask(swapped)
-    one(found, "rising-click-rates", "warning", 0, 2, "position 3 is clicked more often than position 1")
+    findings = ask(swapped)
+    expect_single(findings, "rising-click-rates", "warning", 0, 2, "position 3 is clicked more often than position 1")
 
 
 def test_what_is_said_of_labels_is_known_by_name() -> None:

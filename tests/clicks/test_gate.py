@@ -30,24 +30,24 @@ def test_it_is_the_mean_discounted_click_probability_of_the_top() -> None:
         clicked = [gains[q * 8 : q * 8 + 8].any() for q in range(30)]
         sums = np.array([sum(gains[row] / np.log2(i + 2) for i, row in enumerate(top)) for top in tops])
         values[name] = sums[clicked]
-        known = np.mean([exposure[row] > 0 for top in tops for row in top])
+        known_share = np.mean([exposure[row] > 0 for top in tops for row in top])
     moved = [len({p for r, p, *_ in entries if r == row}) > 1 for row in rows if clicks[row] > 0]
     shuffled = rng.permutation(240)
     for order in (rows, shuffled):
         data = RankingDataset.from_arrays(np.zeros((240, 1)), np.zeros(240), qid=qid[order], sort=True)
-        found = gate(Judged(data, log.renumbered(np.argsort(order)), CURVE, old[order], new[order]), k=3)
-        assert found.old == pytest.approx(values["old"].mean())
-        assert found.new == pytest.approx(values["new"].mean())
-        assert found.difference.mean == pytest.approx(found.new - found.old)
-        assert found.known == pytest.approx(known)
-        assert found.moved == pytest.approx(np.mean(moved))
+        gate_result = gate(Judged(data, log.renumbered(np.argsort(order)), CURVE, old[order], new[order]), k=3)
+        assert gate_result.old == pytest.approx(values["old"].mean())
+        assert gate_result.new == pytest.approx(values["new"].mean())
+        assert gate_result.difference.mean == pytest.approx(gate_result.new - gate_result.old)
+        assert gate_result.known == pytest.approx(known_share)
+        assert gate_result.moved == pytest.approx(np.mean(moved))
 
 
 def test_equal_scores_win_nothing_by_the_order_of_rows() -> None:
     data = RankingDataset.from_arrays(np.zeros((3, 1)), np.zeros(3), group=[3])
     log = ClickLog([0, 0, 1, 2], [1, 2, 1, 1], [10] * 4, [10, 5, 0, 0], 3)
-    found = gate(Judged(data, log, CURVE, np.zeros(3), np.array([1.0, 0.0, 0.0])), k=1)
-    assert (found.old, found.new) == (pytest.approx(1 / 3), pytest.approx(1.0))
+    gate_result = gate(Judged(data, log, CURVE, np.zeros(3), np.array([1.0, 0.0, 0.0])), k=1)
+    assert (gate_result.old, gate_result.new) == (pytest.approx(1 / 3), pytest.approx(1.0))
 
 
 def test_moves_among_positions_without_a_propensity_do_not_count() -> None:
@@ -65,10 +65,10 @@ def test_few_queries_are_held_out_in_turn(queries: int, turns: int) -> None:
     parts = held_out(queries)
     assert len(parts) == turns
     judged = []
-    for sides in ([log.of_queries(data, one) for one in numbers] for numbers in parts):
+    for sides in ([log.of_queries(data, chosen) for chosen in numbers] for numbers in parts):
         rows = [part.features[:, 0].astype(int) for part, _ in sides]
-        for (_, own), numbers in zip(sides, rows, strict=True):
-            np.testing.assert_array_equal(own.impressions, numbers + 1)  # each row with its own entry
+        for (_, part_log), numbers in zip(sides, rows, strict=True):
+            np.testing.assert_array_equal(part_log.impressions, numbers + 1)  # each row with its own entry
         assert sorted(np.concatenate(rows)) == list(range(2 * queries))
         judged += [int(row) // 2 for row in rows[1][::2]]
     assert sorted(judged) == list(range(queries)) if turns > 1 else len(judged) == queries / 5
@@ -85,7 +85,7 @@ def test_parts_count_as_their_queries_together() -> None:
     for chosen in (np.arange(13), np.arange(13, 20)):
         rows = np.isin(np.arange(100) // 5, chosen)
         parts.append(Judged(*log.of_queries(data, chosen), CURVE, old[rows], new[rows]))
-    found = gate(*parts, k=3)
-    assert found.difference == together.difference
+    gate_result = gate(*parts, k=3)
+    assert gate_result.difference == together.difference
     for name in ("old", "new", "known", "moved"):
-        assert getattr(found, name) == pytest.approx(getattr(together, name))
+        assert getattr(gate_result, name) == pytest.approx(getattr(together, name))

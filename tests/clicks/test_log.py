@@ -39,9 +39,9 @@ def test_gains_are_clicks_over_exposure(prior: float) -> None:
     false = np.array([0.1, 0.05, 0.0])
     expected = np.full(6, np.nan)
     for row in {row for row, *_ in ENTRIES}:
-        own = [entry for entry in ENTRIES if entry[0] == row]
-        exposure = sum(n * CURVE.examination[p - 1] for _, p, n, _ in own)
-        clicks = sum(c - n * false[p - 1] for _, p, n, c in own)
+        row_entries = [entry for entry in ENTRIES if entry[0] == row]
+        exposure = sum(n * CURVE.examination[p - 1] for _, p, n, _ in row_entries)
+        clicks = sum(c - n * false[p - 1] for _, p, n, c in row_entries)
         expected[row] = max(clicks, 0.0) / (exposure + prior)
     np.testing.assert_allclose(LOG.gains(Propensities(CURVE.examination, false), prior), expected)
     np.testing.assert_allclose(LOG.exposure(CURVE), [10.0, 0, 10.0, 0, 0.5, 0])
@@ -68,10 +68,10 @@ def test_the_training_set_has_what_was_shown_in_whatever_order_the_rows_lie() ->
     data = RankingDataset.from_arrays(X[scrambled], np.zeros(6), qid=qid[scrambled], sort=True)
     assert data.input_rows is not None
     moved = LOG.renumbered(np.argsort(scrambled))
-    for log, one in ((LOG, straight), (moved, data)):
-        train = log.training_set(one, CURVE, 1.0)
-        found = dict(zip(train.features[:, 0].tolist(), train.labels.tolist(), strict=True))
-        assert found == pytest.approx({0.0: 7 / 11, 4.0: 3 / 11, 8.0: 0.0})
+    for log, dataset in ((LOG, straight), (moved, data)):
+        train = log.training_set(dataset, CURVE, 1.0)
+        gains = dict(zip(train.features[:, 0].tolist(), train.labels.tolist(), strict=True))
+        assert gains == pytest.approx({0.0: 7 / 11, 4.0: 3 / 11, 8.0: 0.0})
         sizes = dict(zip(train.queries.qid.tolist(), train.queries.sizes.tolist(), strict=True))
         assert sizes == {1: 2, 2: 1}
     naive = LOG.training_set(straight, None)

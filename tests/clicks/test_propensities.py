@@ -40,17 +40,17 @@ def fixed_point(log: ClickLog) -> np.ndarray:
 
 def test_the_estimate_is_where_the_two_equations_agree() -> None:
     log = logged(1)
-    found = estimate_propensities(log, QUERIES)
-    np.testing.assert_allclose(found.examination, fixed_point(log), rtol=1e-8)
-    assert found.errors is not None
-    assert found.errors[0] == 0.0
+    curve = estimate_propensities(log, QUERIES)
+    np.testing.assert_allclose(curve.examination, fixed_point(log), rtol=1e-8)
+    assert curve.errors is not None
+    assert curve.errors[0] == 0.0
 
 
 def test_the_errors_are_those_that_clicks_of_queries_have() -> None:
     log = logged(2)
-    found = estimate_propensities(log, QUERIES)
+    curve = estimate_propensities(log, QUERIES)
     by_query = [log.where(log.rows // 15 == q) for q in range(60)]
-    theta, step = np.log(found.examination), 1e-6
+    theta, step = np.log(curve.examination), 1e-6
 
     def slopes(part: ClickLog) -> np.ndarray:
         """d/d theta of the log-likelihood of where a query's clicks fell, by central differences."""
@@ -58,9 +58,9 @@ def test_the_errors_are_those_that_clicks_of_queries_have() -> None:
         def value(theta: np.ndarray) -> float:
             total = 0.0
             for row in np.unique(part.rows):
-                own = part.rows == row
-                weight = part.impressions[own] * np.exp(theta[part.positions[own] - 1])
-                total += float(part.clicks[own] @ np.log(weight / weight.sum()))
+                in_row = part.rows == row
+                weight = part.impressions[in_row] * np.exp(theta[part.positions[in_row] - 1])
+                total += float(part.clicks[in_row] @ np.log(weight / weight.sum()))
             return total
 
         units = step * np.eye(6)[1:]
@@ -72,21 +72,21 @@ def test_the_errors_are_those_that_clicks_of_queries_have() -> None:
     n[log.rows, log.positions - 1], c[log.rows, log.positions - 1] = log.impressions, log.clicks
     for row in range(log.n_documents):
         if (n[row] > 0).sum() > 1 and c[row].sum():
-            share = n[row] * found.examination / (n[row] @ found.examination)
+            share = n[row] * curve.examination / (n[row] @ curve.examination)
             curvature += c[row].sum() * (np.diag(share) - np.outer(share, share))[1:, 1:]
     inverse = np.linalg.inv(curvature)
     expected = np.sqrt(np.diag(inverse @ (scores.T @ scores) @ inverse) * 60 / 59)
-    assert found.errors is not None
-    np.testing.assert_allclose(found.errors[1:], expected, rtol=1e-5)
+    assert curve.errors is not None
+    np.testing.assert_allclose(curve.errors[1:], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("eta", [0.0, 1.0])
 def test_intervals_hold_the_truth_as_often_as_they_say(eta: float) -> None:
     truth, inside = -eta * np.log(np.arange(1, 7)), []
     for seed in range(40):
-        found = estimate_propensities(logged(seed, users=Users(eta=eta)), QUERIES)
-        assert found.errors is not None
-        inside += list(np.abs(np.log(found.examination) - truth)[1:] <= 1.96 * found.errors[1:])
+        curve = estimate_propensities(logged(seed, users=Users(eta=eta)), QUERIES)
+        assert curve.errors is not None
+        inside += list(np.abs(np.log(curve.examination) - truth)[1:] <= 1.96 * curve.errors[1:])
     assert 0.88 <= np.mean(inside) <= 0.99  # of 200; dependent within a log
 
 
@@ -95,9 +95,9 @@ def test_a_curve_that_holds_passes_and_others_do_not() -> None:
     assert check_propensities(log, Propensities.power(1.0, 6), QUERIES).p > 0.01
     assert check_propensities(log, Propensities.power(1.0, 4), QUERIES).positions == 3
     for wrong in (0.5, 2.0):
-        found = check_propensities(log, Propensities.power(wrong, 6), QUERIES)
-        assert found.p < 1e-6
-        assert found.nats > 10.0
+        check = check_propensities(log, Propensities.power(wrong, 6), QUERIES)
+        assert check.p < 1e-6
+        assert check.nats > 10.0
     best = estimate_propensities(log, QUERIES)
     same = check_propensities(log, best, QUERIES)
     assert same.nats == pytest.approx(0.0, abs=1e-6)
@@ -105,11 +105,11 @@ def test_a_curve_that_holds_passes_and_others_do_not() -> None:
 
 
 def test_few_queries_and_documents_are_not_certain() -> None:
-    one = ClickLog([0, 0], [1, 2], [10, 10], [5, 2], 1)
-    found = estimate_propensities(one)
-    assert found.errors is not None
-    assert found.errors[1] == pytest.approx(np.sqrt(1 / 5 + 1 / 2))  # of the logarithm of a ratio of two counts
-    assert check_propensities(one, Propensities([1.0, 0.5])).p > 0.5
+    small_log = ClickLog([0, 0], [1, 2], [10, 10], [5, 2], 1)
+    curve = estimate_propensities(small_log)
+    assert curve.errors is not None
+    assert curve.errors[1] == pytest.approx(np.sqrt(1 / 5 + 1 / 2))  # of the logarithm of a ratio of two counts
+    assert check_propensities(small_log, Propensities([1.0, 0.5])).p > 0.5
     rejected = 0
     for seed in range(40):
         few = logged(seed, impressions=20)
@@ -135,10 +135,10 @@ def test_a_position_that_nothing_ties_to_the_first_has_none() -> None:
     # 1 and 2 are tied; 3 and 4 to each other alone; 5 was never clicked.
     rows, positions = [0, 0, 1, 1, 2, 2, 3, 3], [1, 2, 1, 2, 3, 4, 1, 5]
     log = ClickLog(rows, positions, [100] * 8, [50, 25, 30, 20, 10, 10, 40, 0], 4)
-    found = estimate_propensities(log)
-    assert np.isnan(found.examination).tolist() == [False, False, True, True, True]
-    assert found.examination[1] == pytest.approx(45 / 80, rel=1e-6)
-    assert found.moved == 2
+    curve = estimate_propensities(log)
+    assert np.isnan(curve.examination).tolist() == [False, False, True, True, True]
+    assert curve.examination[1] == pytest.approx(45 / 80, rel=1e-6)
+    assert curve.moved == 2
 
 
 def test_few_clicks_are_said_to_say_nothing() -> None:
@@ -155,15 +155,15 @@ def test_trust_has_an_affine_curve() -> None:
 
 def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
-    for one in (
+    for curve in (
         estimate_propensities(logged(6), QUERIES), Propensities([1.0, np.nan, 0.5], [0.1, 0.0, 0.2]),
         Propensities.power(0.5, 4),
     ):  # fmt: skip
-        one.write(path)
+        curve.write(path)
         back = Propensities.read(path)
-        np.testing.assert_array_equal(back.examination, one.examination)
-        np.testing.assert_array_equal(back.false_clicks, one.false_clicks)
-        assert (back.method, back.moved, back.errors is None) == (one.method, one.moved, one.errors is None)
+        np.testing.assert_array_equal(back.examination, curve.examination)
+        np.testing.assert_array_equal(back.false_clicks, curve.false_clicks)
+        assert (back.method, back.moved, back.errors is None) == (curve.method, curve.moved, curve.errors is None)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_position_that_one_document_moved_to_is_not_certain_among_many() -> No
     clicks = rng.binomial(40, np.where(positions == 1, 0.5, 0.25))
     log = ClickLog([*rows, 0], [*positions, 3], [40] * 201, [*clicks, 1], 100)
     with pytest.warns(DataWarning, match="propensities of 1 positions .from 3. are unreliable"):
-        found = estimate_propensities(log)
-    assert found.errors is not None
-    assert found.errors[2] >= 0.9  # of the logarithm of a count of 1
-    assert found.errors[1] < 0.1
+        curve = estimate_propensities(log)
+    assert curve.errors is not None
+    assert curve.errors[2] >= 0.9  # of the logarithm of a count of 1
+    assert curve.errors[1] < 0.1

@@ -31,11 +31,11 @@ def frame() -> pd.DataFrame:
 
 
 def twin(frame: pd.DataFrame) -> dict[tuple[int, int], tuple[int, int]]:
-    shown, clicks = Counter(), Counter()
+    impressions, clicks = Counter(), Counter()
     for row, position, clicked in zip(frame["row"], frame["position"], frame["clicked"], strict=True):
-        shown[row - 1, position] += 1
+        impressions[row - 1, position] += 1
         clicks[row - 1, position] += int(clicked)
-    return {key: (shown[key], clicks[key]) for key in shown}
+    return {key: (impressions[key], clicks[key]) for key in impressions}
 
 
 def entries(log: ClickLog) -> dict[tuple[int, int], tuple[int, int]]:
@@ -52,7 +52,8 @@ def write(frame: pd.DataFrame, path: Path) -> Path:
         case ".gz":
             path.write_bytes(gzip.compress(frame.to_csv(index=False).encode()))
         case ending:
-            frame.to_csv(path, index=False, sep="\t" if ending == ".tsv" else ",")
+            separator = "\t" if ending == ".tsv" else ","
+            frame.to_csv(path, index=False, sep=separator)
     return path
 
 
@@ -71,20 +72,20 @@ def test_forms_are_added_up_alike(
 def test_clicks_may_be_true_and_false_and_columns_have_other_names(frame: pd.DataFrame, tmp_path: Path) -> None:
     other = frame.rename(columns={"row": "item", "position": "rank", "clicked": "click"})
     other["click"] = other["click"].astype(bool)
-    found = count_clicks([write(other, tmp_path / "log.parquet")], position="rank", clicked="click", row="item")
-    assert entries(found) == twin(frame)
+    counted = count_clicks([write(other, tmp_path / "log.parquet")], position="rank", clicked="click", row="item")
+    assert entries(counted) == twin(frame)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_documents_may_go_by_keys(ending: str, frame: pd.DataFrame, tmp_path: Path) -> None:
     data = frame[["row", "qid", "doc"]].drop_duplicates("row").sample(frac=1.0, random_state=1)
-    place = dict(zip(data["row"], range(len(data)), strict=True))
-    expected = {(place[row + 1], position): counts for (row, position), counts in twin(frame).items()}
+    row_numbers = dict(zip(data["row"], range(len(data)), strict=True))
+    expected = {(row_numbers[row + 1], position): counts for (row, position), counts in twin(frame).items()}
     log, table = write(frame, tmp_path / f"log.{ending}"), write(data, tmp_path / f"data.{ending}")
     keys = ("qid", "doc")
-    found = count_clicks([log], keys=keys, documents=table)
-    assert entries(found) == expected
-    assert found.n_documents == len(data)
+    counted = count_clicks([log], keys=keys, documents=table)
+    assert entries(counted) == expected
+    assert counted.n_documents == len(data)
     fewer = write(data[data["row"] != 7], tmp_path / f"fewer.{ending}")
     first = int(np.flatnonzero(frame["row"] == 7)[0]) + 1
     where = rf"row {first:,}" if ending == "parquet" else rf"log\.csv:{first + 1}"

@@ -62,14 +62,14 @@ def test_cascade_users_have_no_propensities_of_positions() -> None:
 
 
 def test_the_same_seed_gives_the_same_log_and_queries_do_not_depend_on_others() -> None:
-    one, again, other = (
-        simulate_clicks(LABELS, QUERIES, SCORES, seed=seed, impressions=50) for seed in (1, 1, 2)
-    )  # fmt: skip
-    assert one.clicks.tolist() == again.clicks.tolist()
-    assert one.clicks.tolist() != other.clicks.tolist()
+    first = simulate_clicks(LABELS, QUERIES, SCORES, seed=1, impressions=50)
+    again = simulate_clicks(LABELS, QUERIES, SCORES, seed=1, impressions=50)
+    other = simulate_clicks(LABELS, QUERIES, SCORES, seed=2, impressions=50)
+    assert first.clicks.tolist() == again.clicks.tolist()
+    assert first.clicks.tolist() != other.clicks.tolist()
     alone = simulate_clicks(LABELS[:4], QueryIndex.from_sizes([4]), SCORES[:4], seed=1, impressions=50)
     assert len(alone.rows)
-    np.testing.assert_array_equal(alone.impressions, one.impressions[one.rows < 4])
+    np.testing.assert_array_equal(alone.impressions, first.impressions[first.rows < 4])
 
 
 @pytest.mark.parametrize("curve", [0.0, 1.0])

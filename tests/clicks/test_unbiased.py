@@ -41,8 +41,8 @@ def estimated() -> list[np.ndarray]:
 def farthest(name: str, **params: object) -> float:
     """Standard errors by which the mean gradient over logs misses that of the true click probabilities, at most."""
     true = click_probabilities(LABELS, 0.1)
-    found = np.array([gradient(name, gains, **params) for gains in estimated()])
-    off = found - gradient(name, true, **params)
+    gradients = np.array([gradient(name, gains, **params) for gains in estimated()])
+    off = gradients - gradient(name, true, **params)
     along = off @ gradient(name, true, **params)
     values = np.column_stack([off, along])
     return float(np.max(np.abs(values.mean(axis=0)) / (values.std(axis=0, ddof=1) / np.sqrt(LOGS) + 1e-12)))
@@ -62,11 +62,11 @@ def test_without_normalisation_gradients_are_unbiased_and_with_it_they_are_not(n
 @pytest.mark.parametrize("discount", ["log", "linear", 0.5])
 @pytest.mark.parametrize("name", NAMES)
 def test_without_normalisation_gradients_are_linear_in_the_gains(name: str, discount: object) -> None:
-    one, other = RNG.random((2, LABELS.size))
-    one[:SIZE], other[:SIZE] = 0.0, 0.5  # a query without gains, and one in which all have the same
+    first, second = RNG.random((2, LABELS.size))
+    first[:SIZE], second[:SIZE] = 0.0, 0.5  # a query without gains, and one in which all have the same
     more = {"train_discount": discount} | UNBIASED
-    expected = gradient(name, one, **more) + 3.0 * gradient(name, other, **more)
-    np.testing.assert_allclose(gradient(name, one + 3.0 * other, **more), expected, rtol=1e-6, atol=1e-9)
+    expected = gradient(name, first, **more) + 3.0 * gradient(name, second, **more)
+    np.testing.assert_allclose(gradient(name, first + 3.0 * second, **more), expected, rtol=1e-6, atol=1e-9)
     biased = more | {"normalize": "ideal"}
-    apart = gradient(name, one, **biased) + 3.0 * gradient(name, other, **biased)
-    assert np.abs(gradient(name, one + 3.0 * other, **biased) - apart).max() > 1e-3
+    apart = gradient(name, first, **biased) + 3.0 * gradient(name, second, **biased)
+    assert np.abs(gradient(name, first + 3.0 * second, **biased) - apart).max() > 1e-3

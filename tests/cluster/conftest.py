@@ -42,8 +42,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     )
     with open(folder / "log", "wb") as log:
         started = [
-            subprocess.Popen(one, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-            for one in commands
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            for command in commands
         ]
     try:
         client = distributed.Client(scheduler_file=file, timeout=120)

@@ -25,9 +25,9 @@ KEY = b"k" * 32
 @pytest.fixture(scope="module")
 def door() -> Iterator[tuple[Door, queue.Queue[Link]]]:
     links: queue.Queue[Link] = queue.Queue()
-    made = Door(("127.0.0.1", 0), KEY, links.put)
-    yield made, links
-    made.close()
+    listener = Door(("127.0.0.1", 0), KEY, links.put)
+    yield listener, links
+    listener.close()
 
 
 @pytest.mark.parametrize("piece", [16, channel._PIECE])
@@ -35,18 +35,18 @@ def test_messages_of_any_size_arrive_in_order_both_ways(
     door: tuple[Door, queue.Queue[Link]], piece: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(channel, "_PIECE", piece)  # longer messages grow while they are read
-    here = connect(Call(door[0].address, KEY))
-    there = door[1].get(timeout=10)
+    near = connect(Call(door[0].address, KEY))
+    far = door[1].get(timeout=10)
     sent = [1, "a", np.arange(300_000), b"", [None] * 1000]
-    for one in sent:
-        threading.Thread(target=here.send, args=(one,)).run()
-        threading.Thread(target=there.send, args=(one,)).run()
-        for end in (there, here):
-            found = end.receive()
-            assert np.array_equal(found, one) if isinstance(one, np.ndarray) else found == one
-    here.close()
+    for message in sent:
+        threading.Thread(target=near.send, args=(message,)).run()
+        threading.Thread(target=far.send, args=(message,)).run()
+        for end in (far, near):
+            received = end.receive()
+            assert np.array_equal(received, message) if isinstance(message, np.ndarray) else received == message
+    near.close()
     with pytest.raises(EOFError):
-        there.receive()
+        far.receive()
 
 
 def test_another_key_is_refused_at_both_ends(door: tuple[Door, queue.Queue[Link]]) -> None:
@@ -59,7 +59,8 @@ def test_another_key_is_refused_at_both_ends(door: tuple[Door, queue.Queue[Link]
 @given(st.binary(max_size=300), st.booleans())
 def test_a_strangers_bytes_do_no_harm(door: tuple[Door, queue.Queue[Link]], body: bytes, greets: bool) -> None:
     with socket.create_connection(door[0].address) as stranger:
-        stranger.sendall((channel._GREETING if greets else b"") + body)
+        greeting = channel._GREETING if greets else b""
+        stranger.sendall(greeting + body)
     assert door[1].empty()
 
 
@@ -70,8 +71,8 @@ def test_strangers_who_say_nothing_keep_nobody_waiting(door: tuple[Door, queue.Q
     door[1].get(timeout=10).close()
     link.close()
     assert time.monotonic() - started < 5
-    for one in silent:
-        one.close()
+    for stranger in silent:
+        stranger.close()
 
 
 @settings(max_examples=20, deadline=None)
@@ -86,12 +87,12 @@ def test_a_changed_byte_ends_the_connection(door: tuple[Door, queue.Queue[Link]]
                 threading.Thread(target=copy, args=(far, near, None), daemon=True).start()
                 copy(near, far, at)
 
-        def copy(source: socket.socket, sink: socket.socket, place: int | None) -> None:
+        def copy(source: socket.socket, sink: socket.socket, position: int | None) -> None:
             done = 0
             try:
                 while piece := bytearray(source.recv(4096)):
-                    if place is not None and done <= place < done + len(piece):
-                        piece[place - done] ^= change
+                    if position is not None and done <= position < done + len(piece):
+                        piece[position - done] ^= change
                     done += len(piece)
                     sink.sendall(piece)
                 sink.shutdown(socket.SHUT_WR)
@@ -101,9 +102,9 @@ def test_a_changed_byte_ends_the_connection(door: tuple[Door, queue.Queue[Link]]
         threading.Thread(target=pass_on, daemon=True).start()
 
         def talk() -> str:
-            here = Link(socket.create_connection(middle.getsockname()), KEY, called=False)
-            here.send("x" * 400)
-            here.close()
+            near = Link(socket.create_connection(middle.getsockname()), KEY, called=False)
+            near.send("x" * 400)
+            near.close()
             return str(door[1].get(timeout=0.3).receive())
 
         with pytest.raises((OSError, EOFError, queue.Empty)):
@@ -122,10 +123,10 @@ def test_workers_exchange_what_they_have_for_each_other() -> None:
         return list(map(bytes, mesh.all_to_all(pieces))), list(mesh.all_reduce(np.array([rank, 0.1])))
 
     with ThreadPoolExecutor(3) as pool:
-        found = list(pool.map(work, range(3)))
-    for rank, (pieces, sums) in enumerate(found):
+        results = list(pool.map(work, range(3)))
+    for rank, (pieces, sums) in enumerate(results):
         assert pieces == [f"{peer} to {rank}".encode() for peer in range(3)]
-        assert sums == found[0][1] == [3.0, 0.1 + 0.1 + 0.1]
+        assert sums == results[0][1] == [3.0, 0.1 + 0.1 + 0.1]
     meshes[1].close()
     with pytest.raises(LostContact):
         meshes[0].all_reduce(np.ones(1))

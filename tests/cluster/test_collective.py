@@ -96,7 +96,8 @@ def test_trees_stand_still_only_when_they_do_so_on_every_worker(moving: bool) ->
 
     def worker(number: int) -> Callable[[Mesh], Any]:
         def work(mesh: Mesh) -> list[str]:
-            queries = QueryIndex.from_sizes([sizes[number]] if sizes[number] else [])
+            worker_sizes = [sizes[number]] if sizes[number] else []
+            queries = QueryIndex.from_sizes(worker_sizes)
             labels = np.arange(sizes[number], dtype=np.float64)
             bound = Objective("shf-sdcg").bind(labels, queries, mesh.all_reduce)
             guarded = GuardedGradient(bound, all_reduce=mesh.all_reduce)

@@ -33,16 +33,16 @@ def session() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    made = (
+    spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "600m")
         .getOrCreate()
     )
-    made.sparkContext.setLogLevel("OFF")
-    yield made
-    made.stop()
+    spark.sparkContext.setLogLevel("OFF")
+    yield spark
+    spark.stop()
 
 
 def frame_of(session: Any, paths: list[Path]) -> Any:
@@ -61,17 +61,17 @@ def pandas_of(paths: list[Path]) -> Any:
 @pytest.fixture(scope="module")
 def ray() -> Iterator[Any]:
     """Ray on this machine, with two cores."""
-    found = pytest.importorskip("ray", reason="Ray is not installed: make test-clusters")
+    ray_module = pytest.importorskip("ray", reason="Ray is not installed: make test-clusters")
     root = str(Path(__file__).parents[2])
-    found.init(
+    ray_module.init(
         num_cpus=2,
         include_dashboard=False,
         log_to_driver=False,
         object_store_memory=100 << 20,
         runtime_env={"env_vars": {"PYTHONPATH": root}},
     )
-    yield found
-    found.shutdown()
+    yield ray_module
+    ray_module.shutdown()
 
 
 def spark_tasks() -> list[int]:
@@ -86,7 +86,7 @@ def ray_tasks() -> list[int]:
 
 def processes(words: str) -> list[int]:
     """Processes with these words in their command, of those that descend from this one."""
-    found = []
+    process_ids = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             try:
@@ -97,8 +97,8 @@ def processes(words: str) -> list[int]:
             except OSError:
                 continue
             if elder:
-                found.append(int(folder.name))
-    return sorted(found)
+                process_ids.append(int(folder.name))
+    return sorted(process_ids)
 
 
 def parent(pid: int) -> int:
@@ -111,11 +111,9 @@ def test_tasks_give_the_bytes_of_local_processes(
     request: pytest.FixtureRequest, data: Path, kind: str, engine: str
 ) -> None:
     request.getfixturevalue({"spark": "session"}.get(kind, kind))
-    found, expected = (
-        train(workers, PARAMS, [data / "s?.txt"], 5, [data / "v?.txt"], backend=engine)
-        for workers in (f"{kind}:2", "local:2")
-    )
-    assert found.to_bytes() == expected.to_bytes()
+    by_tasks = train(f"{kind}:2", PARAMS, [data / "s?.txt"], 5, [data / "v?.txt"], backend=engine)
+    expected = train("local:2", PARAMS, [data / "s?.txt"], 5, [data / "v?.txt"], backend=engine)
+    assert by_tasks.to_bytes() == expected.to_bytes()
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
@@ -152,7 +150,8 @@ def test_a_task_that_is_killed_or_stopped_ends_the_training(
 def test_a_spark_frame_is_trained_on_and_scored(session: Any, data: Path, engine: str) -> None:
     from boostrank.cluster import spark
 
-    rows, valid = (frame_of(session, [data / f"{name}.txt"]) for name in ("train", "valid"))
+    rows = frame_of(session, [data / "train.txt"])
+    valid = frame_of(session, [data / "valid.txt"])
     model = spark.train(PARAMS, rows, 5, valid, qid="query", workers=2, backend=engine)
     check(model, spark.predict(model, valid).toPandas(), data)
 
@@ -161,9 +160,8 @@ def test_a_spark_frame_is_trained_on_and_scored(session: Any, data: Path, engine
 def test_a_ray_dataset_is_trained_on_and_scored(ray: Any, data: Path, engine: str) -> None:
     import boostrank.cluster.ray
 
-    rows, valid = (
-        ray.data.from_pandas(pandas_of([data / f"{name}.txt"])).repartition(3) for name in ("train", "valid")
-    )
+    rows = ray.data.from_pandas(pandas_of([data / "train.txt"])).repartition(3)
+    valid = ray.data.from_pandas(pandas_of([data / "valid.txt"])).repartition(3)
     model = train("ray:2", PARAMS, rows, 5, valid, qid="query", backend=engine)
     check(model, boostrank.cluster.ray.predict(model, valid).to_pandas(), data)
 

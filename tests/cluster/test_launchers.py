@@ -48,8 +48,8 @@ def trained(request: pytest.FixtureRequest, data: Path) -> tuple[str, boostrank.
 
 def test_dask_gives_the_same_bytes(cluster: Any, trained: Any, data: Path) -> None:
     engine, expected = trained
-    found = train(cluster, PARAMS, [data / "s*.txt"], 8, [data / "v?.txt"], backend=engine)
-    assert found.to_bytes() == expected.to_bytes()
+    model = train(cluster, PARAMS, [data / "s*.txt"], 8, [data / "v?.txt"], backend=engine)
+    assert model.to_bytes() == expected.to_bytes()
 
 
 def test_ranks_of_the_environment_give_the_same_bytes_on_every_rank(trained: Any, data: Path, tmp_path: Path) -> None:
@@ -103,17 +103,17 @@ def ranks_of(commands: Sequence[Sequence[Any]], **streams: Any) -> list[subproce
 
 
 @pytest.mark.parametrize(
-    ("cores", "given", "threads"),
+    ("cores", "environment", "threads"),
     [(8, {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 4), (8, {"SLURM_NTASKS_PER_NODE": "16"}, 1), (8, {}, 8),
      (16, {"OMPI_COMM_WORLD_LOCAL_SIZE": "2"}, 8)],
 )  # fmt: skip
 def test_ranks_share_the_cores_of_their_machine_unless_they_are_bound(
-    monkeypatch: pytest.MonkeyPatch, cores: int, given: dict[str, str], threads: int
+    monkeypatch: pytest.MonkeyPatch, cores: int, environment: dict[str, str], threads: int
 ) -> None:
     job = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "BOOSTRANK_KEY": "0123456789abcdef"}
     for name in env._ON_MACHINE:
         monkeypatch.delenv(name, raising=False)
-    for name, value in (job | given).items():
+    for name, value in (job | environment).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(env, "resolve_threads", lambda _: 8)
     monkeypatch.setattr(env.os, "cpu_count", lambda: cores)
@@ -125,9 +125,9 @@ def test_the_metric_is_that_of_one_process_scoring_everything(trained: Any, data
     train_set = read_libsvm(data / "train.txt")
     valid = read_libsvm(data / "valid.txt", like=train_set)
     scores = model.predict(valid)
-    found = boostrank.Metric.parse("ndcg@10").evaluate(valid.labels, scores, valid.queries).mean
+    mean = boostrank.Metric.parse("ndcg@10").evaluate(valid.labels, scores, valid.queries).mean
     history = model.evals_result["valid_0"]["ndcg@10"]
-    assert found == pytest.approx(history[model.best_iteration - 1], abs=1e-9)
+    assert mean == pytest.approx(history[model.best_iteration - 1], abs=1e-9)
 
 
 def test_lightgbm_on_workers_grows_the_trees_of_one_machine(data: Path) -> None:
@@ -235,7 +235,7 @@ def test_the_client_waits_for_its_own_name(data: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("environment", "words"),
     [
         ({}, "none of RANK"),
         ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK=2 is not below WORLD_SIZE=2"),
@@ -244,11 +244,13 @@ def test_the_client_waits_for_its_own_name(data: Path, monkeypatch: pytest.Monke
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "BOOSTRANK_KEY": "k" * 16}, "MASTER_ADDR"),
     ],
 )
-def test_what_the_environment_lacks_is_told(given: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_environment_lacks_is_told(
+    environment: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     names: Sequence[str] = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "BOOSTRANK_KEY", "SLURM_PROCID", "SLURM_NTASKS")
     for name in names:
         monkeypatch.delenv(name, raising=False)
-    for name, value in given.items():
+    for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(ParameterError, match=words):
         EnvWorkers()

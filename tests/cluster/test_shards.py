@@ -14,7 +14,8 @@ from boostrank.data.feature_space import FeatureSpace
 
 
 def shard(path: str, *qids: object, features: int = 3) -> Shard:
-    ids = np.array(qids, dtype=object if any(isinstance(q, str) for q in qids) else np.int64)
+    is_text = any(isinstance(q, str) for q in qids)
+    ids = np.array(qids, dtype=object) if is_text else np.array(qids, dtype=np.int64)
     space = FeatureSpace(1, features, tuple(f"f{i + 1}" for i in range(features)))
     return Shard(path, space, len(qids), ids, "")
 
@@ -71,5 +72,5 @@ def test_categories_have_the_codes_that_one_file_of_all_rows_gives_them() -> Non
 
     spaces = {"a": table("red", "blue"), "b": table("green", "red")}
     assert common_space(spaces, {}).categories == {"x": Categories(("red", "blue", "green"))}
-    known = {"x": Categories(("blue",))}
-    assert common_space(spaces, known).categories == known
+    model_categories = {"x": Categories(("blue",))}
+    assert common_space(spaces, model_categories).categories == model_categories

@@ -24,19 +24,19 @@ PARAMS = {"objective": "shf-sdcg", "num_leaves": 7, "eval_at": [10], "num_thread
 @pytest.fixture(scope="module")
 def tables(data: Path) -> tuple[Any, Any]:
     """Training and validation rows; the relevance depends on a category as well."""
-    found = []
+    frames = []
     for name in ("train", "valid"):
         part = read_files(str(data / f"{name}.txt"))
         frame = pd.DataFrame(np.asarray(part.features[0 : part.n_documents]), columns=list(part.feature_names))
         town = np.random.default_rng(0).choice(["Graz", "Linz", "Wels"], len(frame), p=[0.6, 0.3, 0.1])
-        found.append(
+        frames.append(
             frame.assign(
                 town=pd.Categorical(town, ["Wels", "Graz", "Linz"]),
                 label=part.labels * (town != "Wels"),
                 query=np.repeat(part.queries.qid, part.queries.sizes),
             )
         )
-    return found[0], found[1]
+    return frames[0], frames[1]
 
 
 def test_a_table_is_cut_between_queries(tables: tuple[Any, Any]) -> None:
@@ -84,8 +84,8 @@ def test_categories_of_files_have_one_code_on_all_workers(tables: tuple[Any, Any
 
 
 def test_columns_within_queries_are_those_of_a_single_machine(data: Path) -> None:
-    shards, given = [data / f"s{i}.txt" for i in range(3)], {"within_query": "rank", "of": ["f1", "f2"]}
-    model = train("local:2", PARAMS, shards, 3, [data / "v?.txt"], backend="lightgbm", **given)
+    shards, options = [data / f"s{i}.txt" for i in range(3)], {"within_query": "rank", "of": ["f1", "f2"]}
+    model = train("local:2", PARAMS, shards, 3, [data / "v?.txt"], backend="lightgbm", **options)
     whole = boostrank.read(shards)
     alone = boostrank.train(PARAMS | {"of": ["f1", "f2"]}, whole, 3, backend="lightgbm", within_query="rank")
     assert model.within_query == alone.within_query
@@ -110,7 +110,7 @@ def test_a_dask_frame_is_trained_on_and_scored(cluster: Any, tables: tuple[Any, 
     frames = pytest.importorskip("dask.dataframe")
     from boostrank.cluster import dask
 
-    rows, valid = (frames.from_pandas(one.drop(columns="town"), npartitions=5) for one in tables)
+    rows, valid = [frames.from_pandas(frame.drop(columns="town"), npartitions=5) for frame in tables]
     model = train(cluster, PARAMS, rows, 4, valid, qid="query", backend=engine)
     assert model.info["data"]["queries"] == 140
     assert model.info["training"]["workers"] == 2

@@ -53,9 +53,10 @@ def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     work = Workers.work
 
     def recorded(self: Any, task: str, *arguments: Any) -> Any:
-        found = work(self, task, *arguments)
-        seen.extend(found if task == "fit" else ())
-        return found
+        results = work(self, task, *arguments)
+        if task == "fit":
+            seen.extend(results)
+        return results
 
     monkeypatch.setattr(Workers, "work", recorded)
     return seen
@@ -107,8 +108,8 @@ def test_the_model_knows_how_it_was_made(trained: boostrank.RankingModel, data: 
 
 def starts(model: boostrank.RankingModel) -> Any:
     """The trees of the start."""
-    found = parse_model(model.to_bytes())
-    return found.forest["trees"][: found.start_trees]
+    parsed = parse_model(model.to_bytes())
+    return parsed.forest["trees"][: parsed.start_trees]
 
 
 AUTO = {"num_leaves": 7, "eval_at": [10], "num_threads": 1}
@@ -236,9 +237,9 @@ def test_fault_91_a_query_in_two_shards_is_refused_with_both_files(cluster: Any,
     v0, copy = data / "v0.txt", data / "copy.txt"
     copy.write_bytes(v0.read_bytes())
     two = [v0, copy]
-    given: Mapping[str, Any] = {"data": two} if case == "training" else {"data": data / "s0.txt", "valid": two}
+    arguments: Mapping[str, Any] = {"data": two} if case == "training" else {"data": data / "s0.txt", "valid": two}
     with pytest.raises(DataError, match=r"query 14\d is in .*v0.txt \(on 127.* and in .*copy.txt \(on 127"):
-        train(cluster, PARAMS, num_boost_round=2, **given)
+        train(cluster, PARAMS, num_boost_round=2, **arguments)
 
 
 def test_a_bad_line_is_told_with_file_and_line(cluster: Any, data: Path) -> None:
@@ -311,8 +312,8 @@ def test_callables_and_other_engines_models_are_refused(cluster: Any, data: Path
 def test_fault_94_workers_with_another_version_than_the_client_are_refused(
     cluster: Any, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = worker_module.versions()
-    monkeypatch.setattr(worker_module, "versions", lambda: here | {"xgboost": "1.0"})
+    local_versions = worker_module.versions()
+    monkeypatch.setattr(worker_module, "versions", lambda: local_versions | {"xgboost": "1.0"})
     with pytest.raises(InputError, match=r"xgboost is 1.0 on the client and \S+ on worker 127.*same installation"):
         train(cluster, PARAMS, [data / "s0.txt"], 2)
 

@@ -40,16 +40,16 @@ from boostrank.engines.xgboost import workers as xgb_workers  # noqa: E402
 from tests.cluster.conftest import train  # noqa: E402
 
 
-def owner(place: str) -> Any:
+def owner(owner_path: str) -> Any:
     """A module, or a class in one: package.module:Class."""
     from importlib import import_module
 
-    module, _, name = place.partition(":")
-    found = import_module(module)
-    return getattr(found, name) if name else found
+    module, _, name = owner_path.partition(":")
+    imported = import_module(module)
+    return getattr(imported, name) if name else imported
 
 
-def plant(place: str, name: str, trouble: str) -> None:
+def plant(owner_path: str, name: str, trouble: str) -> None:
     """On a worker: from now on a function does not do what it should."""
 
     def troubled(*arguments: Any, **options: Any) -> Any:
@@ -61,22 +61,22 @@ def plant(place: str, name: str, trouble: str) -> None:
             return real(*arguments, **options)
         raise MemoryError if trouble == "memory" else FileFormatError("planted", file="a.txt", line=3)
 
-    real = getattr(owner(place), name)
+    real = getattr(owner(owner_path), name)
     troubled.real, troubled.healed, troubled.slept = real, threading.Event(), False  # type: ignore[attr-defined]
-    setattr(owner(place), name, troubled)
+    setattr(owner(owner_path), name, troubled)
 
 
-def heal(place: str, name: str) -> None:
+def heal(owner_path: str, name: str) -> None:
     """On a worker: undo it."""
-    now = getattr(owner(place), name)
-    setattr(owner(place), name, getattr(now, "real", now))
+    now = getattr(owner(owner_path), name)
+    setattr(owner(owner_path), name, getattr(now, "real", now))
     if hasattr(now, "healed"):
         now.healed.set()
 
 
-def slept(place: str, name: str) -> bool:
+def slept(owner_path: str, name: str) -> bool:
     """On a worker: whether a function that sleeps has come to its end."""
-    return getattr(getattr(owner(place), name), "slept", False)
+    return getattr(getattr(owner(owner_path), name), "slept", False)
 
 
 @contextlib.contextmanager
@@ -243,20 +243,22 @@ def test_a_model_that_is_continued_keeps_its_objective(cluster: Any, data: Path)
 def test_weights_of_documents_reach_the_workers_and_the_start(cluster: Any, data: Path, tmp_path: Path) -> None:
     """Linear gains times weights are other linear gains: the same model, byte for byte."""
     random = np.random.default_rng(3)
-    weighted, relabelled = ([tmp_path / f"{kind}{i}.txt" for i in range(2)] for kind in "wr")
+    weighted = [tmp_path / f"w{i}.txt" for i in range(2)]
+    relabelled = [tmp_path / f"r{i}.txt" for i in range(2)]
     for i in range(2):
         lines = (data / f"s{i}.txt").read_text().splitlines()
         weights = random.choice([0.0, 0.5, 3.0], len(lines))
         weighted[i].write_text("\n".join(lines) + "\n")
         Path(f"{weighted[i]}.weight").write_text("\n".join(map(str, weights)) + "\n")
         words = [line.partition(" ") for line in lines]
-        texts = [f"{float(label) * w} {rest}\n" for (label, _, rest), w in zip(words, weights, strict=True)]
+        texts = [f"{float(label) * w} {features}\n" for (label, _, features), w in zip(words, weights, strict=True)]
         relabelled[i].write_text("".join(texts))
-    given = {"objective": "auto", "gain": "linear", "num_leaves": 7, "metric": "none", "num_threads": 1}
-    ours, others = (train(cluster, given, shards, 2) for shards in (weighted, relabelled))
+    params = {"objective": "auto", "gain": "linear", "num_leaves": 7, "metric": "none", "num_threads": 1}
+    ours = train(cluster, params, weighted, 2)
+    others = train(cluster, params, relabelled, 2)
     assert ours.to_bytes() == others.to_bytes()
     with pytest.raises(DataError, match="xgboost:rank:ndcg does not support"):
-        train(cluster, given | {"objective": "xgboost:rank:ndcg"}, weighted, 2)
+        train(cluster, params | {"objective": "xgboost:rank:ndcg"}, weighted, 2)
 
 
 def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
@@ -281,10 +283,11 @@ def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
     alone = boostrank.train(PARAMS, train_set, 3, sets, backend="xgboost")
     for shards, valid in (([copies["train"]], whole), ([copies[f"s{i}"] for i in range(3)], cut)):
         model = train(cluster, PARAMS, shards, 3, valid, ["all", "some"])
-        for name, given in zip(("all", "some"), sets, strict=True):
-            assert model.evals_result[name]["ndcg@10"][-1] == pytest.approx(ndcg(model, given), abs=1e-9)
+        for name, valid_set in zip(("all", "some"), sets, strict=True):
+            assert model.evals_result[name]["ndcg@10"][-1] == pytest.approx(ndcg(model, valid_set), abs=1e-9)
         exact = len(shards) == 1
-        assert ndcg(model, train_set) == pytest.approx(ndcg(alone, train_set), abs=1e-6 if exact else 0.01)
+        tolerance = 1e-6 if exact else 0.01
+        assert ndcg(model, train_set) == pytest.approx(ndcg(alone, train_set), abs=tolerance)
     unweighted = boostrank.Metric.parse("ndcg@10").evaluate(
         sets[0].labels, model.predict(sets[0]), boostrank.QueryIndex.from_sizes(sets[0].queries.sizes)
     )
@@ -292,7 +295,7 @@ def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("arguments", "words"),
     [
         ({"worker_timeout": 0}, "worker_timeout=0 must be above 0 seconds"),
         ({"valid": [["a"], ["b"]], "valid_names": ["one", "one"]}, "valid_names must be distinct"),
@@ -305,9 +308,11 @@ def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
         ({"params": {"fill": 0}}, "fill"),
     ],
 )
-def test_what_does_not_go_together_is_refused_before_a_worker_hears_of_it(given: dict[str, Any], words: str) -> None:
+def test_what_does_not_go_together_is_refused_before_a_worker_hears_of_it(
+    arguments: dict[str, Any], words: str
+) -> None:
     with pytest.raises(ParameterError, match=words):
-        train("local:2", given.pop("params", PARAMS), **({"data": ["a.txt"]} | given))
+        train("local:2", arguments.pop("params", PARAMS), **({"data": ["a.txt"]} | arguments))
 
 
 def test_an_unknown_keyword_is_refused_at_once_with_the_nearest_name() -> None:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
-from tests.consumers.trees import Leaf, Node, Number, Scorer, Split, field, integer, json_of, known, outputs
+from tests.consumers.trees import Leaf, Node, Number, Scorer, Split, check_fields, field, integer, json_of, outputs
 
 WHO = "Elasticsearch"
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -45,7 +45,7 @@ def read(body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] 
     """
     document = json_of(body, WHO)
     fields = {"description", "tags", "metadata", "input", "inference_config", "definition", "compressed_definition"}
-    known(document, fields | {"model_type", "model_size_bytes"}, "the body", WHO)
+    check_fields(document, fields | {"model_type", "model_size_bytes"}, "the body", WHO)
     extracted = extractors(document.get("inference_config"))
     inputs = document.get("input")
     if version >= (8, 15) and inputs is not None and inputs.get("field_names"):
@@ -78,17 +78,19 @@ def read(body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] 
 
 def extractors(config: Any) -> set[str]:
     """The names of the features that queries extract."""
-    known(config, {"learning_to_rank"}, "'inference_config'", WHO)
-    own = config["learning_to_rank"]
-    known(own, {"feature_extractors", "default_params", "num_top_feature_importance_values"}, "learning_to_rank", WHO)
+    check_fields(config, {"learning_to_rank"}, "'inference_config'", WHO)
+    ranking = config["learning_to_rank"]
+    check_fields(
+        ranking, {"feature_extractors", "default_params", "num_top_feature_importance_values"}, "learning_to_rank", WHO
+    )
     names = []
-    for one in own.get("feature_extractors", []):
-        known(one, {"query_extractor"}, "a feature extractor", WHO)
-        known(one["query_extractor"], {"feature_name", "query", "default_score"}, "a query_extractor", WHO)
-        names.append(field(one["query_extractor"], "feature_name", str, WHO))
-        if not field(one["query_extractor"], "query", dict, WHO):
+    for extractor in ranking.get("feature_extractors", []):
+        check_fields(extractor, {"query_extractor"}, "a feature extractor", WHO)
+        check_fields(extractor["query_extractor"], {"feature_name", "query", "default_score"}, "a query_extractor", WHO)
+        names.append(field(extractor["query_extractor"], "feature_name", str, WHO))
+        if not field(extractor["query_extractor"], "query", dict, WHO):
             raise ModelError(f"{WHO}: Required [query]")
-        if float(one["query_extractor"].get("default_score", 0.0)) < 0.0:
+        if float(extractor["query_extractor"].get("default_score", 0.0)) < 0.0:
             raise ModelError(f"{WHO}: [query_extractor] requires defaultScore to be positive.")
     if len(set(names)) < len(names):
         raise ModelError(f"{WHO}: [feature_extractors] contains duplicate [feature_name] values")
@@ -108,26 +110,30 @@ def inflated(text: str) -> Any:
 
 def ensemble(definition: Any, columns: dict[str, int]) -> list[Node]:
     """The trees of a definition."""
-    known(definition, {"trained_model", "preprocessors"}, "the definition", WHO)
-    known(definition["trained_model"], {"ensemble"}, "'trained_model'", WHO)
-    own = definition["trained_model"]["ensemble"]
-    known(own, {"feature_names", "trained_models", "aggregate_output", "target_type"}, "an ensemble", WHO)
-    if not field(own, "trained_models", list, WHO):
+    check_fields(definition, {"trained_model", "preprocessors"}, "the definition", WHO)
+    check_fields(definition["trained_model"], {"ensemble"}, "'trained_model'", WHO)
+    ensemble_body = definition["trained_model"]["ensemble"]
+    check_fields(
+        ensemble_body, {"feature_names", "trained_models", "aggregate_output", "target_type"}, "an ensemble", WHO
+    )
+    if not field(ensemble_body, "trained_models", list, WHO):
         raise ModelError(f"{WHO}: [trained_models] must not be empty")
-    if own.get("target_type") != "regression" or own.get("aggregate_output") != {"weighted_sum": {}}:
+    if ensemble_body.get("target_type") != "regression" or ensemble_body.get("aggregate_output") != {
+        "weighted_sum": {}
+    }:
         raise ModelError(f"{WHO}: only weighted sums of regression trees without weights are emulated")
-    found = []
-    for one in own["trained_models"]:
-        known(one, {"tree"}, "a trained model", WHO)
-        found.append(tree(one["tree"], columns))
-    return found
+    trees = []
+    for model in ensemble_body["trained_models"]:
+        check_fields(model, {"tree"}, "a trained model", WHO)
+        trees.append(tree(model["tree"], columns))
+    return trees
 
 
-def tree(own: Any, columns: dict[str, int]) -> Node:
+def tree(tree_body: Any, columns: dict[str, int]) -> Node:
     """A tree, whose nodes refer to each other by their places in the array."""
-    known(own, {"feature_names", "tree_structure", "target_type", "classification_labels"}, "a tree", WHO)
-    names, nodes = field(own, "feature_names", list, WHO), field(own, "tree_structure", list, WHO)
-    if names is None or not nodes or own.get("target_type") != "regression":
+    check_fields(tree_body, {"feature_names", "tree_structure", "target_type", "classification_labels"}, "a tree", WHO)
+    names, nodes = field(tree_body, "feature_names", list, WHO), field(tree_body, "tree_structure", list, WHO)
+    if names is None or not nodes or tree_body.get("target_type") != "regression":
         raise ModelError(f"{WHO}: a tree lacks feature_names or nodes, or is no regression")
     if len(nodes) > 1 and not names:
         raise ModelError(f"{WHO}: [feature_names] is empty and the tree has > 1 nodes")
@@ -140,23 +146,32 @@ def tree(own: Any, columns: dict[str, int]) -> Node:
             raise ModelError(f"{WHO}: [tree] contains cycle at node {at}")
         seen.add(at)
         node = nodes[at]
-        one = {"node_index", "decision_type", "split_feature", "threshold", "left_child", "right_child", "default_left"}
-        known(node, one | {"leaf_value", "split_gain", "number_samples"}, "a node", WHO)
+        split_fields = {
+            "node_index",
+            "decision_type",
+            "split_feature",
+            "threshold",
+            "left_child",
+            "right_child",
+            "default_left",
+        }
+        check_fields(node, split_fields | {"leaf_value", "split_gain", "number_samples"}, "a node", WHO)
         if "left_child" not in node:
             if "leaf_value" not in node:
                 raise ModelError(f"{WHO}: [leaf_value] is required for a leaf node.")
             return Leaf(float(field(node, "leaf_value", Number, WHO)))
         if "threshold" not in node:
             raise ModelError(f"{WHO}: [threshold] must exist for non-leaf node.")
-        place = integer(node["split_feature"], "split_feature", WHO)
-        if not 0 <= place < len(names):
-            raise ModelError(f"{WHO}: feature index [{place}] is out of bounds for the [feature_names] array")
+        column = integer(node["split_feature"], "split_feature", WHO)
+        if not 0 <= column < len(names):
+            raise ModelError(f"{WHO}: feature index [{column}] is out of bounds for the [feature_names] array")
         operator = node.get("decision_type", "lte")
         if operator not in OPERATORS:
             raise ModelError(f"{WHO}: Unknown operator [{operator}]")
-        left, right = (parsed(integer(node[side], side, WHO)) for side in ("left_child", "right_child"))
+        left = parsed(integer(node["left_child"], "left_child", WHO))
+        right = parsed(integer(node["right_child"], "right_child", WHO))
         default = operator, bool(field(node, "default_left", bool, WHO))
-        return Split(columns.get(names[place], -1), float(node["threshold"]), left, right, default)
+        return Split(columns.get(names[column], -1), float(node["threshold"]), left, right, default)
 
     return parsed(0)
 
@@ -167,8 +182,8 @@ def document(trees: Sequence[Any], extracted: Sequence[str], **more: Any) -> byt
         {"tree": {"feature_names": ["a", "b", "c"], "tree_structure": nodes, "target_type": "regression"}}
         for nodes in trees
     ]
-    own = {"trained_models": models, "aggregate_output": {"weighted_sum": {}}, "target_type": "regression"}
+    ensemble_body = {"trained_models": models, "aggregate_output": {"weighted_sum": {}}, "target_type": "regression"}
     queries = [{"query_extractor": {"feature_name": name, "query": {"match_all": {}}}} for name in extracted]
     config = {"learning_to_rank": {"feature_extractors": queries}}
-    definition = {"trained_model": {"ensemble": own}}
+    definition = {"trained_model": {"ensemble": ensemble_body}}
     return json.dumps({"inference_config": config, "definition": definition} | more).encode()

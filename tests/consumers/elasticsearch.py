@@ -24,17 +24,18 @@ from tests.consumers.trees import (
     Number,
     Scorer,
     Split,
+    check_fields,
     field,
     float32,
     float32_columns,
     integer,
     json_of,
-    known,
     outputs,
     shallow,
 )
 
 Absent = Literal["0", "right", "default"]
+Missing = Literal["needed", "a child", "any"]
 """Where a document without a value goes: where 0 goes, right, or where the split's default direction says."""
 
 LOGISTIC = frozenset({"binary:logistic", "reg:logistic"})
@@ -56,7 +57,7 @@ class Plugin(NamedTuple):
     name: str
     absent: Absent
     absent_raw: Absent | None
-    missing: Literal["needed", "a child", "any"]
+    missing: Missing
     objectives: frozenset[str] = OBJECTIVES
     reorders: bool = True
     missing_as_zero: bool = False
@@ -74,17 +75,26 @@ def read(body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] 
         ModelError: the plugin refuses the model.
     """
     version = tuple(version)
-    old = version < (1, 5, 9)
-    raw: Absent = "default" if version >= (1, 5, 12) else "right"
+    absent: Absent = "default"
+    missing: Missing = "needed"
+    objectives = OBJECTIVES
+    if version < (1, 5, 9):
+        absent, missing = "0", "any"
+        objectives = OBJECTIVES - {"rank:ndcg", "rank:map"}
+    absent_raw: Absent | None = None
+    if version >= (1, 5, 12):
+        absent_raw = "default"
+    elif version >= (1, 5, 10):
+        absent_raw = "right"
     return scorer(
         body,
         feature_names,
         Plugin(
             "Elasticsearch",
-            absent="0" if old else "default",
-            absent_raw=raw if version >= (1, 5, 10) else None,
-            missing="any" if old else "needed",
-            objectives=OBJECTIVES - {"rank:ndcg", "rank:map"} if old else OBJECTIVES,
+            absent=absent,
+            absent_raw=absent_raw,
+            missing=missing,
+            objectives=objectives,
             # Builds of 1.5.10 for Elasticsearch before 8.17.2 go by position, later ones by name.
             reorders=version >= (1, 5, 11),
         ),
@@ -107,7 +117,8 @@ def scorer(body: bytes, feature_names: Sequence[str], plugin: Plugin) -> Scorer:
         return goes | np.isnan(values) if absent == "default" and split.missing else goes
 
     def scores(features: Float64Array) -> Float32Array:
-        values = float32_columns(features, absent=0.0 if absent == "0" else np.nan)
+        filler = 0.0 if absent == "0" else np.nan
+        values = float32_columns(features, absent=filler)
         total = np.zeros(values.shape[1], dtype=np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
             for root in trees:
@@ -120,13 +131,13 @@ def scorer(body: bytes, feature_names: Sequence[str], plugin: Plugin) -> Scorer:
 def model_definition(body: bytes, engine: str) -> tuple[str, Any]:
     """The type and the definition of the model in the body of `_createmodel`."""
     outer = json_of(body, engine)
-    known(outer, {"model", "validation"}, "the body", engine)
-    named = outer.get("model")
-    known(named, {"name", "model"}, "'model'", engine)
-    if not field(named, "name", str, engine):
+    check_fields(outer, {"model", "validation"}, "the body", engine)
+    wrapper = outer.get("model")
+    check_fields(wrapper, {"name", "model"}, "'model'", engine)
+    if not field(wrapper, "name", str, engine):
         raise ModelError(f"{engine}: the model has no name")
-    model = named.get("model")
-    known(model, {"type", "definition", "feature_normalizers"}, "'model.model'", engine)
+    model = wrapper.get("model")
+    check_fields(model, {"type", "definition", "feature_normalizers"}, "'model.model'", engine)
     if model.get("feature_normalizers"):
         raise ModelError(f"{engine}: feature normalizers are not emulated")
     kind = field(model, "type", str, engine)
@@ -157,7 +168,7 @@ def dump(definition: Any, columns: Mapping[str, int], plugin: Plugin) -> Parsed:
     logistic, absent, splits = False, plugin.absent, definition
     if type(definition) is dict:
         more = {"missing_as_zero"} if plugin.missing_as_zero else set()
-        known(definition, {"objective", "splits"} | more, "the definition", plugin.name)
+        check_fields(definition, {"objective", "splits"} | more, "the definition", plugin.name)
         if "objective" in definition:
             logistic = is_logistic(field(definition, "objective", str, plugin.name), plugin.objectives, plugin.name)
         if field(definition, "missing_as_zero", bool, plugin.name):
@@ -183,7 +194,7 @@ IDS = ("nodeid", "depth", "yes", "no", "missing")
 def dump_node(node: Any, columns: Mapping[str, int], plugin: Plugin) -> Node:
     """A node of a dump and what is below it."""
     engine = plugin.name
-    known(node, {*IDS, "split", "split_condition", "leaf", "children"}, "a node", engine)
+    check_fields(node, {*IDS, "split", "split_condition", "leaf", "children"}, "a node", engine)
     children = [dump_node(child, columns, plugin) for child in field(node, "children", list, engine) or []]
     ids = {name: integer(field(node, name, Number, engine), name, engine) for name in IDS if name in node}
     if "leaf" in node:
@@ -215,8 +226,10 @@ def raw(definition: Any, columns: Mapping[str, int], plugin: Plugin) -> Parsed:
     if type(definition) is not dict or "learner" not in definition:
         raise ModelError(f"{engine}: XGBoost model missing required field [learner]")
     learner = field(definition, "learner", dict, engine)
-    names, kinds = (field(learner, name, list, engine) for name in ("feature_names", "feature_types"))
-    objective, booster = (field(learner, name, dict, engine) for name in ("objective", "gradient_booster"))
+    names = field(learner, "feature_names", list, engine)
+    kinds = field(learner, "feature_types", list, engine)
+    objective = field(learner, "objective", dict, engine)
+    booster = field(learner, "gradient_booster", dict, engine)
     model = field(booster or {}, "model", dict, engine)
     trees = field(model or {}, "trees", list, engine)
     if names is None or kinds is None or objective is None or trees is None:
@@ -230,6 +243,7 @@ def raw(definition: Any, columns: Mapping[str, int], plugin: Plugin) -> Parsed:
         raise ModelError(f"{engine}: The LTR plugin only supports float feature types")
     if not plugin.reorders and names != list(columns)[: len(names)]:
         raise ModelError(f"{engine}: old versions take features by position: feature_names must begin the feature set")
+    # What the trees become.
     logistic = is_logistic(field(objective, "name", str, engine), OBJECTIVES, engine)
     zero = plugin.missing_as_zero and field(definition, "missing_as_zero", bool, engine)
     places = [columns[name] for name in names]

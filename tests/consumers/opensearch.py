@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.consumers.elasticsearch import OBJECTIVES, Absent, Plugin, scorer
+from tests.consumers.elasticsearch import OBJECTIVES, Absent, Missing, Plugin, scorer
 from tests.consumers.trees import Scorer
 
 
@@ -26,16 +26,23 @@ def read(body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] 
     """
     version = tuple(version)
     directed = version >= (3, 8) or (version[:2] in ((3, 6), (3, 7)) and version[2:3] >= (1,))
-    absent: Absent = "default" if directed else "right" if version >= (3, 2) else "0"
+    absent: Absent = "0"
+    if directed:
+        absent = "default"
+    elif version >= (3, 2):
+        absent = "right"
+    absent_raw = absent if version >= (2, 19, 2) else None
+    missing: Missing = "a child" if directed else "any"
+    objectives = OBJECTIVES if version >= (3, 2) else OBJECTIVES - {"rank:ndcg", "rank:map"}
     return scorer(
         body,
         feature_names,
         Plugin(
             "OpenSearch",
             absent=absent,
-            absent_raw=absent if version >= (2, 19, 2) else None,
-            missing="a child" if directed else "any",
-            objectives=OBJECTIVES if version >= (3, 2) else OBJECTIVES - {"rank:ndcg", "rank:map"},
+            absent_raw=absent_raw,
+            missing=missing,
+            objectives=objectives,
             missing_as_zero=version >= (3, 9),
         ),
     )

@@ -23,11 +23,11 @@ from tests.consumers.trees import (
     Node,
     Scorer,
     Split,
+    check_fields,
     field,
     float32,
     float32_columns,
     json_of,
-    known,
     outputs,
     shallow,
 )
@@ -52,15 +52,17 @@ def read(body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] 
     """
     with shallow("Solr"):
         model = json_of(body, "Solr")
-        known(model, {"class", "name", "store", "features", "params"}, "the model", "Solr")
+        check_fields(model, {"class", "name", "store", "features", "params"}, "the model", "Solr")
         if model.get("class") != CLASS:
             raise ModelError(f"Solr: the class must be {CLASS}, not {model.get('class')!r}")
         if not field(model, "name", str, "Solr"):
             raise ModelError("Solr: the model has no name")
         columns = model_features(model, {name: column for column, name in enumerate(feature_names)})
         params = field(model, "params", dict, "Solr") or {}
+        # Since that version a split may say where a document without a value goes.
         missing = tuple(version) >= MISSING_SINCE
-        settable(params, {"trees"} | ({"isNullSameAsZero"} if missing else set()), "params")
+        settable_names = {"trees", "isNullSameAsZero"} if missing else {"trees"}
+        settable(params, settable_names, "params")
         missing_is_zero = field(params, "isNullSameAsZero", bool, "Solr") is not False
         if "trees" not in params:
             raise ModelError(f"Solr: no trees declared for model {model['name']}")
@@ -68,7 +70,8 @@ def read(body: bytes, feature_names: Sequence[str], *, version: tuple[int, ...] 
         trees = [weighted(tree, columns, fields) for tree in field(params, "trees", list, "Solr")]
 
     def scores(features: Float64Array) -> Float32Array:
-        values = float32_columns(features, absent=0.0 if missing_is_zero else np.nan)
+        filler = 0.0 if missing_is_zero else np.nan
+        values = float32_columns(features, absent=filler)
         total = np.zeros(values.shape[1], dtype=np.float32)
         with np.errstate(over="ignore", invalid="ignore"):
             for weight, root in trees:
@@ -93,7 +96,7 @@ def model_features(model: Mapping[str, Any], store: Mapping[str, int]) -> dict[s
     """The column of each feature that the model declares."""
     names: list[str] = []
     for feature in field(model, "features", list, "Solr") or []:
-        known(feature, {"name", "norm"}, "a feature", "Solr")
+        check_fields(feature, {"name", "norm"}, "a feature", "Solr")
         if (feature.get("norm") or {"class": IDENTITY}).get("class") != IDENTITY:
             raise ModelError("Solr: normalizers of features are not emulated")
         if feature.get("name") not in store:

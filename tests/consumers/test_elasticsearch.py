@@ -128,20 +128,20 @@ def dumped(node: Any) -> dict[str, Any]:
     """A tree of `forest` as XGBoost dumps it."""
     count = [-1]
 
-    def of(node: Any, depth: int) -> dict[str, Any]:
+    def dump_node(node: Any, depth: int) -> dict[str, Any]:
         count[0] += 1
-        here = count[0]
+        node_id = count[0]
         if not isinstance(node, tuple):
-            return {"nodeid": here, "leaf": float(text(node))}
+            return {"nodeid": node_id, "leaf": float(text(node))}
         column, threshold, missing, *below = node
-        children = [of(child, depth + 1) for child in below]
-        yes, no = (child["nodeid"] for child in children)
+        children = [dump_node(child, depth + 1) for child in below]
+        yes, no = [child["nodeid"] for child in children]
         return {
-            "nodeid": here, "depth": depth, "split": NAMES[column], "split_condition": float(text(threshold)),
+            "nodeid": node_id, "depth": depth, "split": NAMES[column], "split_condition": float(text(threshold)),
             "yes": yes, "no": no, "missing": yes if missing else no, "children": children,
         }  # fmt: skip
 
-    return of(node, 0)
+    return dump_node(node, 0)
 
 
 def saved(trees: list[Any]) -> dict[str, Any]:

@@ -120,9 +120,9 @@ def twin(body: dict[str, Any], document: np.ndarray[Any, Any]) -> np.float32:
         if "feature" not in node:
             return F(node["value"])
         value, threshold = values[names.index(node["feature"])], F(F(node["threshold"]) + F(1e-6))
-        if np.isnan(value):
-            return score(node["left"] if node["missing"] == "left" else node["right"])
-        return score(node["left"] if value <= threshold else node["right"])
+        goes_left = node["missing"] == "left" if np.isnan(value) else value <= threshold
+        side = "left" if goes_left else "right"
+        return score(node[side])
 
     total = F(0)
     for tree in body["params"]["trees"]:

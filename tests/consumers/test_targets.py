@@ -31,23 +31,25 @@ EMULATORS = {
 def test_the_emulator_gives_the_scores_of_the_proof(name: str, kind: str) -> None:
     target, of = TARGETS.get(name), example(kind)
     if kind.endswith("categories") and name != "vespa-lightgbm":
-        assert [one.kind for one in target.objections(categorical=["shop"])] == ["categories"]
+        assert [objection.kind for objection in target.objections(categorical=["shop"])] == ["categories"]
         return
     body = target.write(of.served)
     names = of.served.feature_names
     pack = parity_pack(of.served.trees.forest, len(names), 20_000)
-    others = pack.kind != KINDS_OF_ROWS.index("infinite" if target.finite else "random")
+    excluded = "infinite" if target.finite else "random"
+    others = pack.kind != KINDS_OF_ROWS.index(excluded)
     pack = replace(pack, rows=pack.rows[others], kind=pack.kind[others])
     emulated = EMULATORS[name](body, names)(pack.rows.astype(np.float64))
     by_rules = target.scorer(body, names)(pack.rows)
     if target.rules.gives is np.float32:
         np.testing.assert_array_equal(emulated, by_rules)
     else:
-        np.testing.assert_allclose(emulated, by_rules, rtol=1e-6 if name.startswith("vespa") else 0, atol=1e-6)
+        relative = 1e-6 if name.startswith("vespa") else 0
+        np.testing.assert_allclose(emulated, by_rules, rtol=relative, atol=1e-6)
     refusals = []
-    for one in (target, replace(target, read=EMULATORS[name])):
+    for checked_target in (target, replace(target, read=EMULATORS[name])):
         try:
-            prove(of.model, of.served, one, body)
+            prove(of.model, of.served, checked_target, body)
             refusals.append("")
         except ExportError as error:
             refusals.append(str(error))

@@ -119,7 +119,8 @@ def twin(model: Any, document: Any) -> float:
             return float(node["leaf_value"])
         x, threshold = float(document[node["split_feature"]]), float(node["threshold"])
         true = not (x >= threshold) if node["default_left"] else x < threshold
-        return value(node["left_child"] if true else node["right_child"])
+        side = "left_child" if true else "right_child"
+        return value(node[side])
 
     total = value(model["tree_info"][0]["tree_structure"])
     for tree in model["tree_info"][1:]:
@@ -148,15 +149,15 @@ def test_scores_are_those_of_a_scalar_twin(where: Any) -> None:
 def as_xgboost(node: Any) -> dict[str, Any]:
     """A tree of a dump of LightGBM as one of XGBoost's; ids need to differ among brothers alone."""
 
-    def of(node: Any, nodeid: int) -> dict[str, Any]:
+    def convert(node: Any, nodeid: int) -> dict[str, Any]:
         if "leaf_value" in node:
             return {"nodeid": nodeid, "leaf": node["leaf_value"]}
-        children = [of(node["left_child"], 1), of(node["right_child"], 2)]
+        children = [convert(node["left_child"], 1), convert(node["right_child"], 2)]
         missing = 1 if node["default_left"] else 2
         more = {"split": NAMES[node["split_feature"]], "split_condition": node["threshold"]}
         return {"nodeid": nodeid, "yes": 1, "no": 2, "missing": missing, "children": children, **more}
 
-    return of(node, 0)
+    return convert(node, 0)
 
 
 def test_a_real_model_of_lightgbm_has_the_scores_of_lightgbm() -> None:

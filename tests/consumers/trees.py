@@ -55,16 +55,16 @@ def outputs(root: Node, columns: npt.NDArray[Any], left: Callable[[npt.NDArray[A
         columns: of features, [d, n], in the number type of the consumer, which is that of the values too.
         left: whether values go left at a split, bool[k].
     """
-    found = np.empty(columns.shape[1], dtype=columns.dtype)
+    values = np.empty(columns.shape[1], dtype=columns.dtype)
     waiting: list[tuple[Node, npt.NDArray[np.intp]]] = [(root, np.arange(columns.shape[1]))]
     while waiting:
         node, rows = waiting.pop()
         if isinstance(node, Leaf):
-            found[rows] = node.value
+            values[rows] = node.value
         elif rows.size:
             goes_left = left(columns[node.feature][rows], node)
             waiting += [(node.left, rows[goes_left]), (node.right, rows[~goes_left])]
-    return found
+    return values
 
 
 def float32_columns(features: Float64Array, *, absent: float = np.nan) -> Float32Array:
@@ -135,7 +135,7 @@ def integer(text: str, name: str, consumer: str) -> int:
     return int(text)
 
 
-def known(node: Any, names: Collection[str], what: str, consumer: str) -> None:
+def check_fields(node: Any, names: Collection[str], what: str, consumer: str) -> None:
     """Refuses what is no JSON object, and fields that the consumer does not know."""
     if type(node) is not dict:
         raise ModelError(f"{consumer}: {what} must be an object")

@@ -27,10 +27,10 @@ from tests.consumers.trees import (
     Number,
     Scorer,
     Split,
+    check_fields,
     field,
     integer,
     json_of,
-    known,
     outputs,
     shallow,
 )
@@ -181,8 +181,8 @@ def largest_set(node: Node) -> int:
     """The most categories of a split."""
     if isinstance(node, Leaf):
         return 0
-    here = node.threshold.length if isinstance(node.threshold, Categories) else 0
-    return max(here, largest_set(node.left), largest_set(node.right))
+    length = node.threshold.length if isinstance(node.threshold, Categories) else 0
+    return max(length, largest_set(node.left), largest_set(node.right))
 
 
 def in_float32(node: Node) -> Node:
@@ -221,8 +221,9 @@ def xgboost(trees: list[Any], columns: Mapping[str, int], version: tuple[int, ..
 def xgboost_node(node: Any, columns: Mapping[str, int], rounded: bool) -> Node:
     """A node of a dump and what is below it."""
     ids = ("nodeid", "depth", "yes", "no", "missing")
-    known(node, {*ids, "split", "split_condition", "leaf", "children"}, "a node", "Vespa")
-    yes, missing = (integer(field(node, name, Number, "Vespa") or "0", name, "Vespa") for name in ("yes", "missing"))
+    check_fields(node, {*ids, "split", "split_condition", "leaf", "children"}, "a node", "Vespa")
+    yes = integer(field(node, "yes", Number, "Vespa") or "0", "yes", "Vespa")
+    missing = integer(field(node, "missing", Number, "Vespa") or "0", "missing", "Vespa")
     if "children" not in node:
         return Leaf(float(field(node, "leaf", Number, "Vespa") or "0"))
     children = [xgboost_node(child, columns, rounded) for child in field(node, "children", list, "Vespa")]
@@ -270,11 +271,13 @@ def category_tables(model: Mapping[str, Any], names: list[Any], roots: list[Any]
     """The lists of `pandas_categorical`, given to the features with categories in their order."""
     infos = model.get("feature_infos")
     if version >= CATEGORY_TABLES_SINCE and type(infos) is dict:
-        found = [i for i, name in enumerate(names) if type(infos.get(name)) is dict and infos[name].get("values")]
+        with_categories = [
+            i for i, name in enumerate(names) if type(infos.get(name)) is dict and infos[name].get("values")
+        ]
     else:
-        found = sorted({feature for root in roots for feature in tested_for_categories(root)})
+        with_categories = sorted({feature for root in roots for feature in tested_for_categories(root)})
     tables = {}
-    for feature, values in zip(found, model["pandas_categorical"] or [], strict=False):
+    for feature, values in zip(with_categories, model["pandas_categorical"] or [], strict=False):
         integers = all(type(value) is Number and re.fullmatch(r"-?\d+", value) for value in values)
         tables[feature] = (integers and version >= CATEGORY_TABLES_SINCE, [str(value) for value in values])
     return tables
@@ -284,8 +287,8 @@ def tested_for_categories(node: Any) -> list[int]:
     """Features of the splits by categories."""
     if type(node) is not dict or ("left_child" not in node and "right_child" not in node):
         return []
-    here = [split_feature(node)] if node.get("decision_type") == "==" else []
-    return here + tested_for_categories(node.get("left_child")) + tested_for_categories(node.get("right_child"))
+    features = [split_feature(node)] if node.get("decision_type") == "==" else []
+    return features + tested_for_categories(node.get("left_child")) + tested_for_categories(node.get("right_child"))
 
 
 def split_feature(node: Mapping[str, Any]) -> int:
@@ -306,7 +309,8 @@ def lightgbm_node(node: Any, names: list[Any], columns: Mapping[str, int], table
     if not 0 <= feature < len(names):
         raise ModelError(f"Vespa: split_feature {feature} has no name")
     missing = bool(field(node, "default_left", bool, "Vespa"))
-    true, false = (lightgbm_node(node[side], names, columns, tables) for side in ("left_child", "right_child"))
+    true = lightgbm_node(node["left_child"], names, columns, tables)
+    false = lightgbm_node(node["right_child"], names, columns, tables)
     text = str(node["threshold"])
     test: float | Categories
     if node["decision_type"] == "==":
@@ -326,4 +330,5 @@ def categories(indices: Sequence[str], integers: bool, values: list[str] | None)
         indices = [values[int(index)] for index in indices]
     if integers and any(value.startswith("-") for value in indices):
         raise ModelError("Vespa: a list of categories cannot hold a negative number")
-    return Categories(np.array([float(index) for index in indices] if integers else [], dtype=np.float64), len(indices))
+    numbers = [float(index) for index in indices] if integers else []
+    return Categories(np.array(numbers, dtype=np.float64), len(indices))

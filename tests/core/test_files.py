@@ -28,15 +28,15 @@ def fail_call(monkeypatch: pytest.MonkeyPatch, number: int, error: int = errno.E
 
     Those of other threads, and of finalisers that happen to run meanwhile, go through and do not count.
     """
-    made: list[str] = []
+    calls: list[str] = []
     thread = threading.get_ident()
 
     def failing(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
             if threading.get_ident() != thread or sys._getframe(1).f_globals["__name__"] != files.__name__:
                 return real(*args, **kwargs)
-            made.append(name)
-            if len(made) == number + 1:
+            calls.append(name)
+            if len(calls) == number + 1:
                 if name == "close":  # the descriptor is gone even when close reports an error
                     real(*args, **kwargs)
                 raise OSError(error, os.strerror(error))
@@ -46,7 +46,7 @@ def fail_call(monkeypatch: pytest.MonkeyPatch, number: int, error: int = errno.E
 
     for name in CALLS:
         monkeypatch.setattr(os, name, failing(name, getattr(os, name)))
-    return made
+    return calls
 
 
 @pytest.mark.parametrize("existing", [True, False])
@@ -61,7 +61,7 @@ def test_fault_077_a_failure_of_any_call_leaves_the_old_file_and_no_temporary_on
         if existing:
             path.write_bytes(OLD)
         with pytest.MonkeyPatch.context() as patch:
-            made = fail_call(patch, failures, error)
+            calls = fail_call(patch, failures, error)
             try:
                 write_atomically(path, NEW)
                 break
@@ -71,7 +71,7 @@ def test_fault_077_a_failure_of_any_call_leaves_the_old_file_and_no_temporary_on
         assert os.strerror(error) in words
         assert TrainingError.exit_code == 3
         content = path.read_bytes() if path.exists() else None
-        if "replace" in made[:failures]:
+        if "replace" in calls[:failures]:
             assert content == NEW
             assert "the new file is in place" in words
         else:
@@ -81,18 +81,18 @@ def test_fault_077_a_failure_of_any_call_leaves_the_old_file_and_no_temporary_on
         failures += 1
     assert path.read_bytes() == NEW
     assert failures >= 8, "every call was made to fail once"
-    assert made.count("fsync") == 2
-    assert made.index("fsync") < made.index("replace") < len(made) - 1 - made[::-1].index("fsync")
+    assert calls.count("fsync") == 2
+    assert calls.index("fsync") < calls.index("replace") < len(calls) - 1 - calls[::-1].index("fsync")
 
 
 def test_a_failure_is_injected_into_calls_of_its_own_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = fail_call(monkeypatch, 0)
+    calls = fail_call(monkeypatch, 0)
     os.close(os.open(tmp_path / "finaliser", os.O_CREAT))  # as of another module
     other = threading.Thread(target=write_atomically, args=(tmp_path / "thread", NEW))
     other.start()
     other.join()
     assert (tmp_path / "thread").read_bytes() == NEW
-    assert made == []
+    assert calls == []
     with pytest.raises(TrainingError):
         write_atomically(tmp_path / "model.txt", NEW)
 
@@ -175,7 +175,7 @@ def test_a_long_name_of_letters_of_several_bytes_is_written(tmp_path: Path) -> N
     path = tmp_path / ("\u6a21" * 78)
     check_writable(path)
     write_atomically(path, b"x")
-    assert [one.read_bytes() for one in tmp_path.iterdir()] == [b"x"]
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"x"]
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="a system without /proc")

@@ -23,11 +23,11 @@ from boostrank.model.scores import read_scores
 def archive(kind: str) -> bytes:
     out = io.BytesIO()
     if kind == "zip":
-        with zipfile.ZipFile(out, "w") as one:
-            one.writestr("train.txt", "1 qid:1 1:2\n")
+        with zipfile.ZipFile(out, "w") as zip_file:
+            zip_file.writestr("train.txt", "1 qid:1 1:2\n")
     else:
-        with tarfile.open(fileobj=out, mode="w") as two:
-            two.addfile(tarfile.TarInfo("train.txt"))
+        with tarfile.open(fileobj=out, mode="w") as tar_file:
+            tar_file.addfile(tarfile.TarInfo("train.txt"))
     return out.getvalue()
 
 
@@ -40,7 +40,8 @@ def engines(kind: str) -> bytes:
     model = xgb.train({}, xgb.DMatrix(X, y), 1)
     if kind == "ubj":
         return bytes(model.save_raw("ubj"))
-    texts = model.get_dump(dump_format="json" if kind == "xgboost dump" else "text")
+    dump_format = "json" if kind == "xgboost dump" else "text"
+    texts = model.get_dump(dump_format=dump_format)
     return f"[{','.join(texts)}]".encode() if kind == "xgboost dump" else f"booster[0]:\n{texts[0]}".encode()
 
 

@@ -25,7 +25,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("0.7*label + 0.3*log1p(margin)", 0.7 * LABEL + 0.3 * np.log1p(MARGIN)),
         ("label", LABEL),
@@ -48,8 +48,8 @@ COLUMNS = {
         ("if*lambda + ﬁ", 2 * LABEL),
     ],
 )  # fmt: skip
-def test_values_are_numpys(text, wanted):
-    assert GainExpression.parse(text).evaluate(COLUMNS) == pytest.approx(wanted, rel=1e-14)
+def test_values_are_numpys(text, expected):
+    assert GainExpression.parse(text).evaluate(COLUMNS) == pytest.approx(expected, rel=1e-14)
 
 
 _LEAVES = st.one_of(st.sampled_from(["label", "margin"]), st.floats(0.0, 100.0).map(repr))
@@ -70,17 +70,17 @@ _NUMPY = {name: getattr(np, name) for name in ("abs", "exp", "log1p", "sqrt")} |
 def test_values_are_those_that_python_gives_the_same_text(text):
     text = f"{text} + label"
     with np.errstate(all="ignore"):
-        wanted = eval(text, {"__builtins__": {}}, {**_NUMPY, "label": LABEL, "margin": MARGIN, "inf": math.inf})
-    np.testing.assert_array_equal(GainExpression.parse(text).evaluate(COLUMNS), wanted)
+        expected = eval(text, {"__builtins__": {}}, {**_NUMPY, "label": LABEL, "margin": MARGIN, "inf": math.inf})
+    np.testing.assert_array_equal(GainExpression.parse(text).evaluate(COLUMNS), expected)
 
 
 @given(st.text("labelmaxf1() +-*/<>=.,`'[]#_0é", max_size=30))
 def test_any_text_is_an_expression_or_refused(text):
     try:
-        found = GainExpression.parse(text)
+        expression = GainExpression.parse(text)
     except ParameterError:
         return
-    assert found.columns
+    assert expression.columns
 
 
 @pytest.mark.parametrize(
@@ -141,14 +141,14 @@ def test_what_is_missing_stays_missing_and_isnan_tells():
         "margin ** 0",
         "1 ** margin",
     ):
-        found = GainExpression.parse(text).evaluate(columns)
-        assert np.isnan(found[0])
-        assert np.isfinite(found[1:]).all()
+        values = GainExpression.parse(text).evaluate(columns)
+        assert np.isnan(values[0])
+        assert np.isfinite(values[1:]).all()
     assert list(GainExpression.parse("where(isnan(margin), 0, margin)").evaluate(columns)) == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_words_and_tables_are_no_expressions():
-    assert [expression_of(one) for one in ("linear", "EXP", "0,1,3", "5", [0, 1], None, "")] == [None] * 7
+    assert [expression_of(gain) for gain in ("linear", "EXP", "0,1,3", "5", [0, 1], None, "")] == [None] * 7
     assert rule_of("label + f1") == "linear"
     assert rule_of("0,1,3") == (0.0, 1.0, 3.0)
     with pytest.raises(ParameterError, match=r"with_gain"):

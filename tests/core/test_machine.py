@@ -72,12 +72,12 @@ def test_threads_follow_the_smaller_of_mask_and_quota_rounded_down(
     with pytest.raises(ParameterError, match="num_threads=100000 is out of range; allowed: 1 to 1,024 threads"):
         resolve_threads(100_000)  # which ends the process where OpenMP starts them
     assert openmp_environment({}) == {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": str(threads)}
-    for said in ("3", "3,2"):
-        monkeypatch.setenv("OMP_NUM_THREADS", said)
+    for setting in ("3", "3,2"):
+        monkeypatch.setenv("OMP_NUM_THREADS", setting)
         assert available_threads() == 3
     assert resolve_threads(2.0) == 2
-    for said in ("1025", "9" * 5000):
-        monkeypatch.setenv("OMP_NUM_THREADS", said)
+    for setting in ("1025", "9" * 5000):
+        monkeypatch.setenv("OMP_NUM_THREADS", setting)
         with pytest.raises(ParameterError, match=r"OMP_NUM_THREADS=\S+ is out of range; allowed: 1 to 1,024"):
             available_threads()
     for nothing in ("", "many", "0"):

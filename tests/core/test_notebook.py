@@ -35,8 +35,8 @@ class Tags(HTMLParser):
         self.text += data + " "
 
 
-def check(shown: Any, *also: str) -> None:
-    html = shown._repr_html_()
+def check(displayed: Any, *also: str) -> None:
+    html = displayed._repr_html_()
     tags = Tags(html)
     assert tags.names <= {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td"}
     assert tags.attributes <= {"style"}
@@ -65,9 +65,9 @@ def test_a_model() -> None:
 
 def test_a_comparison() -> None:
     rows = data()
-    found = compare(rows.labels, np.arange(200.0), rows, fail_if="ndcg@10 < 0")
-    object.__setattr__(found, "old", HOSTILE)
-    check(found, f"{found.metrics['ndcg@10'].new:.4g}", "holds")
+    comparison = compare(rows.labels, np.arange(200.0), rows, fail_if="ndcg@10 < 0")
+    object.__setattr__(comparison, "old", HOSTILE)
+    check(comparison, f"{comparison.metrics['ndcg@10'].new:.4g}", "holds")
 
 
 def test_a_report() -> None:
@@ -75,9 +75,9 @@ def test_a_report() -> None:
 
 
 def test_findings() -> None:
-    found = [Finding(HOSTILE, Severity.WARNING, HOSTILE, 3, 0, 1, HOSTILE, "costly", "mend it")]
-    check(Findings(found * 30), "warning", "mend it", "and 10 more")
-    assert Findings(found) == found
+    findings = [Finding(HOSTILE, Severity.WARNING, HOSTILE, 3, 0, 1, HOSTILE, "costly", "mend it")]
+    check(Findings(findings * 30), "warning", "mend it", "and 10 more")
+    assert Findings(findings) == findings
     assert "nothing found" in Findings()._repr_html_()
 
 
@@ -94,5 +94,5 @@ def test_why_shows_the_two_documents_and_what_each_feature_adds() -> None:
     )
     params = {"objective": "lambdarank", "min_data_in_leaf": 2, "verbose": -1, "num_threads": 1}
     model = boostrank.train(params, data, 2)
-    found = why(model, data, HOSTILE, "@1", "@10", threads=1)
-    check(found, "rank", f"{found.difference:+.4g}", "part of A")
+    explanation = why(model, data, HOSTILE, "@1", "@10", threads=1)
+    check(explanation, "rank", f"{explanation.difference:+.4g}", "part of A")

@@ -18,7 +18,7 @@ BLEND = Param("train_discount", 0.0, "discount", low=0.0, high=1.0, levels=(("lo
 
 
 @pytest.mark.parametrize(
-    ("param", "given", "value"),
+    ("param", "raw", "value"),
     [
         (SIGMA, "0.5", 0.5),
         (SIGMA, 2, 2.0),
@@ -33,14 +33,14 @@ BLEND = Param("train_discount", 0.0, "discount", low=0.0, high=1.0, levels=(("lo
         (BLEND, 0.25, 0.25),
     ],
 )
-def test_values_take_the_type_of_the_default(param, given, value):
-    parsed = param.parse(given)
+def test_values_take_the_type_of_the_default(param, raw, value):
+    parsed = param.parse(raw)
     assert parsed == value
     assert type(parsed) is type(value)
 
 
 @pytest.mark.parametrize(
-    ("param", "given", "words"),
+    ("param", "raw", "words"),
     [
         (SIGMA, 0, "sigma=0 is out of range; allowed: > 0"),
         (SIGMA, "nan", "out of range"),
@@ -58,9 +58,9 @@ def test_values_take_the_type_of_the_default(param, given, value):
         (BLEND, "steep", r"log \| linear"),
     ],
 )
-def test_values_out_of_range_are_refused_with_the_range(param, given, words):
+def test_values_out_of_range_are_refused_with_the_range(param, raw, words):
     with pytest.raises(ParameterError, match=words):
-        param.parse(given)
+        param.parse(raw)
 
 
 def test_kernels_see_numbers():

@@ -30,8 +30,8 @@ def test_what_is_no_size_is_refused_with_examples(text: str) -> None:
     ("text", "value"), [("3", 3), ("-0.5", -0.5), ("True", True), ("false", False), ("1x", "1x"), ("", "")]
 )
 def test_text_is_the_value_that_it_spells(text: str, value: object) -> None:
-    found = typed_value(text)
-    assert (found, type(found)) == (value, type(value))
+    parsed = typed_value(text)
+    assert (parsed, type(parsed)) == (value, type(value))
 
 
 def test_counts_and_sizes_are_words() -> None:
@@ -54,7 +54,7 @@ def test_errors_say_where_also_from_another_process(error: Exception, words: str
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "words"),
     [
         ({"ties": "coin"}, "ties='coin' is not one of "),
         ({"empty_of": [("map", "two")]}, "empty_of: map='two' is not one"),
@@ -63,17 +63,17 @@ def test_errors_say_where_also_from_another_process(error: Exception, words: str
         ({"max_grade": float("inf")}, "max_grade=inf"),
     ],
 )  # fmt: skip
-def test_conventions_that_are_none_are_refused(given: dict[str, object], words: str) -> None:
+def test_conventions_that_are_none_are_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
-        Conventions(**given)  # type: ignore[arg-type]
+        Conventions(**options)  # type: ignore[arg-type]
 
 
 def test_conventions_have_names_and_one_line_each() -> None:
     with pytest.raises(ParameterError, match=r"unknown metric conventions 'lightgmb'.*Did you mean 'lightgbm'"):
         Conventions.of("lightgmb")
     assert Conventions.of(None, "linear").describe().startswith("gain linear; ties ")
-    told = Conventions(gain=[0.0, 1.0, 2.5], empty_of=(("map", "zero"),), ties="docno")  # type: ignore[arg-type]
-    assert "gain table 0,1,2.5" in told.describe()
-    assert "(map: count 0)" in told.describe()
-    assert (told.without_names.ties, Conventions().without_names) == ("expected", Conventions())
-    assert (told.empty_for("map"), told.empty_for("ndcg")) == ("zero", told.empty)
+    conventions = Conventions(gain=[0.0, 1.0, 2.5], empty_of=(("map", "zero"),), ties="docno")  # type: ignore[arg-type]
+    assert "gain table 0,1,2.5" in conventions.describe()
+    assert "(map: count 0)" in conventions.describe()
+    assert (conventions.without_names.ties, Conventions().without_names) == ("expected", Conventions())
+    assert (conventions.empty_for("map"), conventions.empty_for("ndcg")) == ("zero", conventions.empty)

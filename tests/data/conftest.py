@@ -23,7 +23,8 @@ def read(tmp_path: Path) -> Read:
 
     def read_text(text: str | bytes, **options: Any) -> RankingDataset:
         path = tmp_path / "data.txt"
-        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        content = text.encode() if isinstance(text, str) else text
+        path.write_bytes(content)
         return read_libsvm(path, **options, format="libsvm")
 
     return read_text
@@ -54,28 +55,28 @@ def dense(data: RankingDataset) -> np.ndarray:
     return out
 
 
-def same_bits(one: np.ndarray, two: np.ndarray) -> bool:
+def same_bits(first: np.ndarray, second: np.ndarray) -> bool:
     """Equal shape and bits, except that every NaN equals every NaN."""
-    if one.shape != two.shape or not np.array_equal(np.isnan(one), np.isnan(two)):
+    if first.shape != second.shape or not np.array_equal(np.isnan(first), np.isnan(second)):
         return False
-    known = ~np.isnan(one)
-    return bool(np.array_equal(one[known].view(np.uint32), two[known].view(np.uint32)))
+    present = ~np.isnan(first)
+    return bool(np.array_equal(first[present].view(np.uint32), second[present].view(np.uint32)))
 
 
 def _list(names: Any) -> list[str] | None:
     return None if names is None else names.tolist()
 
 
-def same_data(one: RankingDataset, two: RankingDataset) -> bool:
+def same_data(first: RankingDataset, second: RankingDataset) -> bool:
     """Equal in everything but where it came from."""
     return (
-        one.is_sparse == two.is_sparse
-        and same_bits(dense(one), dense(two))
-        and np.array_equal(one.labels, two.labels)
-        and np.array_equal(one.queries.ptr, two.queries.ptr)
-        and one.queries.qid.tolist() == two.queries.qid.tolist()
-        and one.feature_names == two.feature_names
-        and _list(one.document_names) == _list(two.document_names)
-        and _list(one.queries.words) == _list(two.queries.words)
-        and one.provenance.index_base == two.provenance.index_base
+        first.is_sparse == second.is_sparse
+        and same_bits(dense(first), dense(second))
+        and np.array_equal(first.labels, second.labels)
+        and np.array_equal(first.queries.ptr, second.queries.ptr)
+        and first.queries.qid.tolist() == second.queries.qid.tolist()
+        and first.feature_names == second.feature_names
+        and _list(first.document_names) == _list(second.document_names)
+        and _list(first.queries.words) == _list(second.queries.words)
+        and first.provenance.index_base == second.provenance.index_base
     )

@@ -29,15 +29,15 @@ def matrix(kind: str) -> Any:
 
 def broken(kind: str, how: str) -> Any:
     """A sparse matrix with an index that leads out of it."""
-    made = matrix(kind)
-    index = made.row if kind == "coo" else made.indices
+    sparse_matrix = matrix(kind)
+    index = sparse_matrix.row if kind == "coo" else sparse_matrix.indices
     if how == "negative":
         index[0] = -5
     elif how == "beyond":
         index[0] = 10**6
     elif how == "row":
-        (made.col if kind == "coo" else made.indptr)[2] = 10**6
-    return made
+        (sparse_matrix.col if kind == "coo" else sparse_matrix.indptr)[2] = 10**6
+    return sparse_matrix
 
 
 @pytest.mark.parametrize("how", ["negative", "beyond", "row"])
@@ -58,19 +58,24 @@ def test_fault_100_in_rows_to_score_too() -> None:
 @pytest.mark.parametrize("kind", ["dense", "float64", *FORMATS])
 def test_fault_101_what_is_done_to_the_arrays_later_leaves_the_data_set_as_it_is(kind: str) -> None:
     X, y = numbers()
-    table = X if kind == "dense" else X.astype(np.float64) if kind == "float64" else matrix(kind)
+    if kind == "dense":
+        table = X
+    elif kind == "float64":
+        table = X.astype(np.float64)
+    else:
+        table = matrix(kind)
     qid, weight, k = np.repeat([3, 4, 5], 4), np.array([1.0, 2.0, 3.0]), np.array([0, 5, 6])
     data = RankingDataset.from_arrays(table, y, qid=qid, weight=weight, k=k)
     index = data.queries
 
-    def held() -> list[np.ndarray]:
+    def copy_contents() -> list[np.ndarray]:
         rows = data.features.toarray() if sparse.issparse(data.features) else data.features
         return [rows.copy(), data.labels.copy(), index.qid.copy(), index.weights.copy(), index.k.copy()]
 
-    before = held()
+    before = copy_contents()
     for array in (table.data if sparse.issparse(table) else table, y, qid, weight, k):
         array[...] = 99
-    for old, new in zip(before, held(), strict=True):
+    for old, new in zip(before, copy_contents(), strict=True):
         np.testing.assert_array_equal(old, new)
 
 
@@ -86,8 +91,8 @@ def test_fault_101_memory_that_is_handed_out_is_copied_too() -> None:
     labels = y.astype(np.float64)
     column = labels[:, None]
     for lend in (Lender, memoryview, np.ma.masked_array):
-        for given in (labels, column):
-            data = RankingDataset.from_arrays(lend(X), lend(given), group=GROUP, weight=lend(given + 1.0))
+        for label_values in (labels, column):
+            data = RankingDataset.from_arrays(lend(X), lend(label_values), group=GROUP, weight=lend(label_values + 1.0))
             assert not np.shares_memory(data.features, X)
             assert not np.shares_memory(data.labels, labels)
     data = RankingDataset.from_arrays(X, labels.tolist(), group=GROUP, weight=(labels + 1.0).tolist())
@@ -115,13 +120,14 @@ def test_fault_102_what_a_masked_array_hides_is_missing() -> None:
 @pytest.mark.parametrize("what", ["y", "qid", "group", "weight", "k"])
 def test_fault_102_nothing_else_may_be_masked(what: str) -> None:
     X, y = numbers()
-    given = {"y": y, "group": np.array(GROUP), "weight": np.ones(3), "k": np.ones(3)}
+    arguments = {"y": y, "group": np.array(GROUP), "weight": np.ones(3), "k": np.ones(3)}
     if what == "qid":
-        given |= {"qid": np.repeat([1, 2, 3], 4)}
-        del given["group"]
-    given[what] = np.ma.masked_array(given[what], np.arange(len(given[what])) == 1)
-    with pytest.raises(DataError, match="row 1 .*label nan" if what == "y" else "row 1 has no .*"):
-        RankingDataset.from_arrays(X, **given)
+        arguments |= {"qid": np.repeat([1, 2, 3], 4)}
+        del arguments["group"]
+    arguments[what] = np.ma.masked_array(arguments[what], np.arange(len(arguments[what])) == 1)
+    message = "row 1 .*label nan" if what == "y" else "row 1 has no .*"
+    with pytest.raises(DataError, match=message):
+        RankingDataset.from_arrays(X, **arguments)
 
 
 def test_fault_103_sizes_and_weights_that_overflow_are_refused() -> None:
@@ -183,7 +189,7 @@ def test_lists_of_lists_and_numbers_too_large_for_any_are_refused_in_words(what:
     with pytest.raises(DataError, match="must be numbers"):
         RankingDataset.from_arrays(X, **{"y": y, what: values}, group=GROUP)
     with pytest.raises(DataError, match="features must be"):
-        RankingDataset.from_arrays([[one, one] for one in values], y, group=GROUP)
+        RankingDataset.from_arrays([[cell, cell] for cell in values], y, group=GROUP)
 
 
 @pytest.mark.parametrize("names", [5, "abc", {"a", "b", "c"}])

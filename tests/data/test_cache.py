@@ -166,12 +166,12 @@ def test_fault_061_two_writers_at_once_are_both_right(cache: Cache) -> None:
         for writer in writers:
             assert writer.stdout is not None
             writer.stdout.readline()
-        found = [is_whole(cache) for _ in range(60)]
+        whole_reads = [is_whole(cache) for _ in range(60)]
     finally:
         for writer in writers:
             writer.kill()
             writer.communicate()
-    assert any(found)
+    assert any(whole_reads)
     subprocess.run([sys.executable, "-c", _WRITER, str(cache.folder), "once"], check=True, stdout=subprocess.PIPE)
     assert is_whole(cache)
 

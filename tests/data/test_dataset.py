@@ -108,7 +108,7 @@ def test_weights_that_differ_within_a_query_are_of_documents_and_stay_with_their
     np.testing.assert_array_equal(data.joined(explicit).document_weights, [2, 0, 5, 1, 4, 3, *range(6)])
     rng = np.random.default_rng(2)
     for other in (explicit.shuffled(rng), explicit.redrawn(rng), explicit.sample(3, 1)):
-        rows = [int(np.flatnonzero((X.astype(np.float32) == one).all(axis=1))[0]) for one in other.features]
+        rows = [int(np.flatnonzero((X.astype(np.float32) == row).all(axis=1))[0]) for row in other.features]
         np.testing.assert_array_equal(other.document_weights, rows)
 
 

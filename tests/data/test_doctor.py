@@ -46,20 +46,22 @@ def ask(tmp_path: Path) -> Callable[..., dict[str, Finding]]:
             (tmp_path / "valid.txt").write_text("".join(valid))
             options["valid"] = [tmp_path / "valid.txt"]
         findings = boostrank.doctor(tmp_path / "train.txt", threads=1, **options)
-        told = {f.check: f for f in findings if f.check not in ORDINARY}
-        assert len(told) == sum(f.check not in ORDINARY for f in findings)
-        return told
+        by_check = {f.check: f for f in findings if f.check not in ORDINARY}
+        assert len(by_check) == sum(f.check not in ORDINARY for f in findings)
+        return by_check
 
     return found_in
 
 
-def one(found: dict[str, Finding], check: str, severity: str, line: int, *words: str) -> Finding:
+def expect_single(findings: dict[str, Finding], check: str, severity: str, line: int, *words: str) -> Finding:
     """The single finding, which is this one."""
-    assert list(found) == [check]
-    assert (found[check].severity.value, found[check].line) == (severity, line), found[check]
+    assert list(findings) == [check]
+    assert (findings[check].severity.value, findings[check].line) == (severity, line), findings[check]
     for word in words:
-        assert word in found[check].message + " / " + found[check].cost + " / " + found[check].fix, found[check]
-    return found[check]
+        assert word in findings[check].message + " / " + findings[check].cost + " / " + findings[check].fix, findings[
+            check
+        ]
+    return findings[check]
 
 
 @pytest.mark.parametrize("ending", ["txt", "csv", "csv.gz", "parquet"])
@@ -77,10 +79,10 @@ def test_documents_have_their_names(tmp_path: Path, ending: str) -> None:
         frame.to_parquet(path, row_group_size=100)
     else:
         frame.to_csv(path, index=False)
-    found = {f.check: f.message for f in boostrank.doctor(path, threads=1)}["contradicting-duplicates"]
+    message = {f.check: f.message for f in boostrank.doctor(path, threads=1)}["contradicting-duplicates"]
     line = {"txt": "line 508", "parquet": "row 508"}.get(ending, "line 509")
-    assert "(s503)" in found
-    assert f"{line} (s507)" in found
+    assert "(s503)" in message
+    assert f"{line} (s507)" in message
 
 
 def changed(lines: Lines, number: int, change: Callable[[str], str]) -> Lines:
@@ -121,48 +123,50 @@ def test_the_three_files_of_make_data_share_nothing(tmp_path: Path) -> None:
 
 def test_rows_that_cannot_be_read_are_told_in_the_readers_words(ask: Any, clean: Lines) -> None:
     lines = changed(clean, 7, lambda line: line.replace(" 2:", " 2:x", 1))
-    found = one(ask(lines), "unreadable-row", "error", 7, "is not a number", "--on-bad-line skip")
-    assert found.column == lines[6].index("2:x") + 1
+    finding = expect_single(ask(lines), "unreadable-row", "error", 7, "is not a number", "--on-bad-line skip")
+    assert finding.column == lines[6].index("2:x") + 1
 
 
 def test_many_such_rows_are_one_finding(ask: Any, clean: Lines) -> None:
     lines = [line.replace(" 2:", " 2:0x", 1) if i % 6 == 0 else line for i, line in enumerate(clean)]
-    found = one(ask(lines), "unreadable-row", "error", 1)
-    assert found.count == sum("0x" in line for line in lines)
-    assert found.options == "--on-bad-line skip --max-bad-share 0.167"
+    finding = expect_single(ask(lines), "unreadable-row", "error", 1)
+    assert finding.count == sum("0x" in line for line in lines)
+    assert finding.options == "--on-bad-line skip --max-bad-share 0.167"
 
 
 def test_each_cause_is_one_finding_and_no_advice_leaves_out_most_rows(clean: Lines, tmp_path: Path) -> None:
     lines = [f"{line.rstrip()} {'99:z' if i % 2 else 'q'}\n" for i, line in enumerate(clean)]
     (tmp_path / "bad").write_text("".join(lines))
-    found = boostrank.doctor(tmp_path / "bad")
-    assert [(f.check, f.line) for f in found] == [("unreadable-row", 1), ("unreadable-row", 2)]
-    assert not any(f.options or "skip" in f.fix for f in found)
+    findings = boostrank.doctor(tmp_path / "bad")
+    assert [(f.check, f.line) for f in findings] == [("unreadable-row", 1), ("unreadable-row", 2)]
+    assert not any(f.options or "skip" in f.fix for f in findings)
 
 
 def test_rows_that_training_would_skip_are_a_warning(ask: Any, clean: Lines) -> None:
     lines = changed(clean, 7, lambda line: line.replace(" 2:", " 2:x", 1))
-    one(ask(lines, on_bad_line="skip", max_bad_share=0.1), "unreadable-row", "warning", 7, "feature 2")
+    expect_single(ask(lines, on_bad_line="skip", max_bad_share=0.1), "unreadable-row", "warning", 7, "feature 2")
 
 
 def test_values_beyond_float32_are_rows_that_cannot_be_read(ask: Any, clean: Lines) -> None:
-    one(ask(changed(clean, 5, lambda line: line.rstrip() + " 90:1e39\n")), "unreadable-row", "error", 5, "float32")
+    expect_single(
+        ask(changed(clean, 5, lambda line: line.rstrip() + " 90:1e39\n")), "unreadable-row", "error", 5, "float32"
+    )
 
 
 def test_a_word_for_missing_is_one_finding_and_the_rest_is_looked_at_as_if_it_were_read(ask: Any, clean: Lines) -> None:
     lines = [f"{line.rstrip()} 39:{'NULL' if i > 2 and i % 2 else i % 7}\n" for i, line in enumerate(clean)]
-    found = one(ask(lines), "missing-token", "error", 4, "'NULL'", "--missing-token NULL")
-    assert found.count == sum("NULL" in line for line in lines)
-    assert lines[3][found.column - 1 :].startswith("NULL")
+    finding = expect_single(ask(lines), "missing-token", "error", 4, "'NULL'", "--missing-token NULL")
+    assert finding.count == sum("NULL" in line for line in lines)
+    assert lines[3][finding.column - 1 :].startswith("NULL")
     assert ask(lines, missing_tokens="NULL") == {}
 
 
 def test_a_row_with_a_fault_and_a_word_for_missing_counts_as_the_fault(ask: Any, clean: Lines) -> None:
     lines = changed(clean, 8, lambda line: line.rstrip() + " 98:NULL 99:x\n")
-    found = ask(lines)
-    assert set(found) == {"missing-token", "unreadable-row"}
-    assert found["unreadable-row"].line == 8
-    assert found["missing-token"].count == 0
+    findings = ask(lines)
+    assert set(findings) == {"missing-token", "unreadable-row"}
+    assert findings["unreadable-row"].line == 8
+    assert findings["missing-token"].count == 0
 
 
 def test_damaged_and_empty_files_are_findings(tmp_path: Path, clean: Lines) -> None:
@@ -178,16 +182,17 @@ def test_damaged_and_empty_files_are_findings(tmp_path: Path, clean: Lines) -> N
 
 
 def test_a_last_line_without_newline(ask: Any, clean: Lines) -> None:
-    one(ask([*clean[:-1], clean[-1].rstrip()]), "no-final-newline", "warning", 0)
+    expect_single(ask([*clean[:-1], clean[-1].rstrip()]), "no-final-newline", "warning", 0)
 
 
 def test_lines_are_right_where_comments_blank_lines_and_bad_rows_are_between(ask: Any, clean: Lines) -> None:
     lines = ["# head\n", "\n", *clean[:3], "# 1 qid:0 1:2\n", "bad row\n", *clean[3:]]
-    lines[9] = with_label(lines[8], 0 if label_of(lines[8]) else 1)
-    found = ask(lines)
-    assert found["unreadable-row"].line == 7
-    assert found["contradicting-duplicates"].line == 9
-    assert "line 10" in found["contradicting-duplicates"].message
+    other_label = 0 if label_of(lines[8]) else 1
+    lines[9] = with_label(lines[8], other_label)
+    findings = ask(lines)
+    assert findings["unreadable-row"].line == 7
+    assert findings["contradicting-duplicates"].line == 9
+    assert "line 10" in findings["contradicting-duplicates"].message
 
 
 # Queries -------------------------------------------------------------------------------------------------------------
@@ -195,7 +200,7 @@ def test_lines_are_right_where_comments_blank_lines_and_bad_rows_are_between(ask
 
 def test_a_query_that_comes_back(ask: Any, clean: Lines) -> None:
     lines = [*clean[1:], clean[0]]
-    one(
+    expect_single(
         ask(lines),
         "split-queries",
         "error",
@@ -211,66 +216,72 @@ def test_a_query_that_comes_back(ask: Any, clean: Lines) -> None:
 def test_with_regroup_data_are_judged_as_regrouped(ask: Any, clean: Lines) -> None:
     whole = ask(clean)
     shuffled = [clean[i] for i in np.random.default_rng(1).permutation(len(clean))]
-    found = ask(shuffled, regroup=True)
-    assert set(found) == set(whole)
+    findings = ask(shuffled, regroup=True)
+    assert set(findings) == set(whole)
 
 
 def test_a_query_that_goes_on_in_the_next_file(tmp_path: Path, clean: Lines) -> None:
     (tmp_path / "a").write_text("".join(clean[:3]))
     (tmp_path / "b").write_text("".join(clean[3:]))
-    (found,) = (f for f in boostrank.doctor([tmp_path / "a", tmp_path / "b"]) if f.check not in ORDINARY)
-    assert (found.check, found.file, found.line) == ("split-queries", str(tmp_path / "b"), 1)
-    assert "continues from the previous file" in found.message
+    (finding,) = [f for f in boostrank.doctor([tmp_path / "a", tmp_path / "b"]) if f.check not in ORDINARY]
+    assert (finding.check, finding.file, finding.line) == ("split-queries", str(tmp_path / "b"), 1)
+    assert "continues from the previous file" in finding.message
 
 
 def test_dead_and_single_queries_are_counted_apart(tmp_path: Path) -> None:
     rows = [(0, 1), (1, 1), (0, 2), (0, 2), (1, 3), (2, 4), (2, 4), (1, 5), (0, 5)]
     path = tmp_path / "t"
     path.write_text("".join(f"{label} qid:{q} 1:{i}.5\n" for i, (label, q) in enumerate(rows)))
-    found = {f.check: f for f in boostrank.doctor(path)}
-    assert set(found) == {"dead-queries", "single-document-queries"}
-    assert (found["dead-queries"].line, found["dead-queries"].count) == (3, 2)
-    assert "2 of 5 queries (40%)" in found["dead-queries"].message
-    assert found["dead-queries"].severity is Severity.WARNING
-    assert (found["single-document-queries"].line, found["single-document-queries"].count) == (5, 1)
+    findings = {f.check: f for f in boostrank.doctor(path)}
+    assert set(findings) == {"dead-queries", "single-document-queries"}
+    assert (findings["dead-queries"].line, findings["dead-queries"].count) == (3, 2)
+    assert "2 of 5 queries (40%)" in findings["dead-queries"].message
+    assert findings["dead-queries"].severity is Severity.WARNING
+    assert (findings["single-document-queries"].line, findings["single-document-queries"].count) == (5, 1)
 
 
 def test_nothing_to_learn_is_an_error(ask: Any, clean: Lines) -> None:
-    one(ask([with_label(line, 1) for line in clean]), "nothing-to-learn", "error", 0)
+    expect_single(ask([with_label(line, 1) for line in clean]), "nothing-to-learn", "error", 0)
     lines = [line.replace(line.split()[1], f"qid:{i}") for i, line in enumerate(clean)]
-    one(ask(lines), "nothing-to-learn", "error", 0, "every query has one document")
+    expect_single(ask(lines), "nothing-to-learn", "error", 0, "every query has one document")
 
 
 # Labels --------------------------------------------------------------------------------------------------------------
 
 
 def test_labels_that_look_like_something_else(ask: Any, clean: Lines) -> None:
-    one(ask(changed(clean, 3, lambda line: with_label(line, -1))), "refused-labels", "error", 3, "--label-map=-1=0")
+    expect_single(
+        ask(changed(clean, 3, lambda line: with_label(line, -1))), "refused-labels", "error", 3, "--label-map=-1=0"
+    )
     assert ask(changed(clean, 3, lambda line: with_label(line, -1)), label_map="-1=0") == {}
     broken = changed(clean, 3, lambda line: with_label(line, 1.5))
-    one(ask(broken), "broken-labels", "warning", 3, "--gain linear")
+    expect_single(ask(broken), "broken-labels", "warning", 3, "--gain linear")
     assert ask(broken, gain="linear") == {}
-    one(ask(changed(clean, 5, lambda line: with_label(line, 12))), "steep-gains", "warning", 5, "4,095 times", "--gain")
+    expect_single(
+        ask(changed(clean, 5, lambda line: with_label(line, 12))), "steep-gains", "warning", 5, "4,095 times", "--gain"
+    )
     assert ask(changed(clean, 5, lambda line: with_label(line, 12)), gain="linear") == {}
 
 
 def test_gains_that_overflow(ask: Any, clean: Lines) -> None:
     lines = changed(clean, 5, lambda line: with_label(line, 40))
-    found = ask(lines)
-    one(found, "refused-labels", "error", 5, "--gain linear")
+    findings = ask(lines)
+    expect_single(findings, "refused-labels", "error", 5, "--gain linear")
     assert ask(lines, gain="linear") == {}
 
 
 def test_labels_that_start_above_zero(ask: Any, clean: Lines) -> None:
     lines = [with_label(line, int(label_of(line)) + 1) for line in clean]
-    one(ask(lines), "no-label-zero", "warning", 0, "--label-map=1=0,2=1,3=2,4=3,5=4")
+    expect_single(ask(lines), "no-label-zero", "warning", 0, "--label-map=1=0,2=1,3=2,4=3,5=4")
 
 
 # Features ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_feature_that_is_the_label(ask: Any, clean: Lines) -> None:
-    one(ask(with_feature(clean, lambda line, i: line.split()[0], 39)), "label-copy", "warning", 0, "feature 39 equals")
+    expect_single(
+        ask(with_feature(clean, lambda line, i: line.split()[0], 39)), "label-copy", "warning", 0, "feature 39 equals"
+    )
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -279,7 +290,8 @@ def test_a_feature_that_orders_each_query_as_the_label_does(ask: Any, clean: Lin
         shift = int(line.split()[1][4:]) * 10  # another scale in each query
         return round(sign * (label_of(line) + 0.9 * (i % 7) / 7) + shift, 3)
 
-    one(ask(with_feature(clean, copy, 39)), "label-copy", "warning", 0, "falling" if sign < 0 else "rising", "100%")
+    direction = "falling" if sign < 0 else "rising"
+    expect_single(ask(with_feature(clean, copy, 39)), "label-copy", "warning", 0, direction, "100%")
 
 
 def test_a_good_feature_is_not_a_copy(ask: Any, clean: Lines) -> None:
@@ -293,14 +305,20 @@ def test_few_queries_do_not_prove_a_copy(tmp_path: Path) -> None:
 
 
 def test_constant_and_missing_features(ask: Any, clean: Lines) -> None:
-    one(ask(with_feature(clean, lambda line, i: 5, 39)), "constant-features", "note", 0, "feature 39 is the same")
-    one(ask(with_feature(clean, lambda line, i: "nan", 39)), "missing-features", "warning", 0, "feature 39 is missing")
+    expect_single(
+        ask(with_feature(clean, lambda line, i: 5, 39)), "constant-features", "note", 0, "feature 39 is the same"
+    )
+    expect_single(
+        ask(with_feature(clean, lambda line, i: "nan", 39)), "missing-features", "warning", 0, "feature 39 is missing"
+    )
     gap = with_feature(clean, lambda line, i: i % 11, 41)
-    assert "features 39 and 40 are" in one(ask(gap), "constant-features", "note", 0).message
+    assert "features 39 and 40 are" in expect_single(ask(gap), "constant-features", "note", 0).message
 
 
 def test_features_that_are_never_other_than_zero_count_as_constant(ask: Any, clean: Lines) -> None:
-    one(ask(with_feature(clean, lambda line, i: "0.000", 40)), "constant-features", "note", 0, "features 39 and 40 are")
+    expect_single(
+        ask(with_feature(clean, lambda line, i: "0.000", 40)), "constant-features", "note", 0, "features 39 and 40 are"
+    )
 
 
 def test_of_very_many_features_the_first_are_looked_at(ask: Any, clean: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,7 +330,7 @@ def test_of_very_many_features_the_first_are_looked_at(ask: Any, clean: Lines, m
 
 def test_whole_numbers_beyond_those_of_float32(ask: Any, clean: Lines) -> None:
     lines = with_feature(clean, lambda line, i: 1_700_000_000 + 1000 * i, 39)
-    one(ask(lines), "coarse-values", "note", 0, "feature 39 is", "less than 128 apart")
+    expect_single(ask(lines), "coarse-values", "note", 0, "feature 39 is", "less than 128 apart")
     assert ask(changed(lines, 4, lambda line: line.replace(" 39:17", " 39:0.17"))) == {}
 
 
@@ -320,10 +338,13 @@ def test_whole_numbers_beyond_those_of_float32(ask: Any, clean: Lines) -> None:
 
 
 def test_duplicates_with_other_labels_and_with_the_same(ask: Any, clean: Lines) -> None:
-    twin = with_label(clean[2], 0 if label_of(clean[2]) else 1)
-    found = one(ask([*clean[:5], twin, *clean[5:]]), "contradicting-duplicates", "warning", 3, "like line 6", "1 query")
-    assert found.count == 2
-    assert one(ask([*clean[:5], clean[2], *clean[5:]]), "duplicates", "note", 3, "like line 6").count == 2
+    other_label = 0 if label_of(clean[2]) else 1
+    twin = with_label(clean[2], other_label)
+    finding = expect_single(
+        ask([*clean[:5], twin, *clean[5:]]), "contradicting-duplicates", "warning", 3, "like line 6", "1 query"
+    )
+    assert finding.count == 2
+    assert expect_single(ask([*clean[:5], clean[2], *clean[5:]]), "duplicates", "note", 3, "like line 6").count == 2
 
 
 # Between sets --------------------------------------------------------------------------------------------------------
@@ -340,12 +361,14 @@ def later(tmp_path_factory: pytest.TempPathFactory) -> Lines:
 def test_queries_in_both_sets(ask: Any, clean: Lines, later: Lines) -> None:
     assert ask(clean, valid=later) == {}
     first = [line for line in clean if " qid:0 " in line]
-    one(ask(clean, valid=[*first, *later]), "leaked-queries", "warning", 1, "1 of 31 queries", "qid 0")
+    expect_single(ask(clean, valid=[*first, *later]), "leaked-queries", "warning", 1, "1 of 31 queries", "qid 0")
     renamed = [line.replace("qid:0 ", "qid:800000 ") for line in reversed(first[1:])]
-    found = one(ask(clean, valid=[*later, *renamed]), "leaked-documents", "warning", len(later) + 1, "qid 800000")
-    assert "train.txt:1" in found.message
+    finding = expect_single(
+        ask(clean, valid=[*later, *renamed]), "leaked-documents", "warning", len(later) + 1, "qid 800000"
+    )
+    assert "train.txt:1" in finding.message
     others = [line.replace("qid:70000 ", "qid:1 ") for line in later]
-    one(ask(clean, valid=others), "shared-ids", "warning", 1, "other documents")
+    expect_single(ask(clean, valid=others), "shared-ids", "warning", 1, "other documents")
 
 
 def from_zero(lines: Lines) -> Lines:
@@ -359,11 +382,12 @@ def from_zero(lines: Lines) -> Lines:
 
 
 def test_sets_that_count_features_differently(ask: Any, clean: Lines, later: Lines) -> None:
-    one(ask(clean, valid=from_zero(later)), "numbering", "error", 1, "feature 0 occurs", "--zero-based true")
-    clean, later = ([f"{line.rstrip()} 60:1.{i}\n" for i, line in enumerate(lines)] for lines in (clean, later))
-    found = ask(from_zero(clean), valid=later)
-    assert (found["numbering"].severity, found["numbering"].line) == (Severity.ERROR, 1)
-    assert "feature 60" in found["numbering"].message
+    expect_single(ask(clean, valid=from_zero(later)), "numbering", "error", 1, "feature 0 occurs", "--zero-based true")
+    clean = [f"{line.rstrip()} 60:1.{i}\n" for i, line in enumerate(clean)]
+    later = [f"{line.rstrip()} 60:1.{i}\n" for i, line in enumerate(later)]
+    findings = ask(from_zero(clean), valid=later)
+    assert (findings["numbering"].severity, findings["numbering"].line) == (Severity.ERROR, 1)
+    assert "feature 60" in findings["numbering"].message
     shorter = [line.rsplit(maxsplit=1)[0] + "\n" for line in later]
     assert ask(from_zero(clean), valid=shorter)["numbering"].severity is Severity.WARNING
     assert "numbering" not in ask(from_zero(clean), valid=shorter, zero_based="true")
@@ -374,8 +398,8 @@ def test_files_of_a_set_that_count_features_differently(tmp_path: Path, clean: L
     files = [tmp_path / "a", tmp_path / "b"]
     files[0].write_text("".join(from_zero(clean)))
     files[1].write_text("".join(later))
-    found = {f.check: f for f in boostrank.doctor(files)}
-    assert (found["numbering"].file, found["numbering"].severity) == (str(files[1]), Severity.WARNING)
+    findings = {f.check: f for f in boostrank.doctor(files)}
+    assert (findings["numbering"].file, findings["numbering"].severity) == (str(files[1]), Severity.WARNING)
     assert "numbering" not in {f.check for f in boostrank.doctor(files, zero_based="true")}
 
 
@@ -383,7 +407,7 @@ def test_a_feature_that_a_later_set_lost(ask: Any, clean: Lines, later: Lines) -
     def lost(line: str) -> str:
         return " ".join(cell for cell in line.split() if not cell.startswith("3:")) + "\n"
 
-    one(ask(clean, valid=[lost(line) for line in later]), "lost-features", "warning", 0, "feature 3 is")
+    expect_single(ask(clean, valid=[lost(line) for line in later]), "lost-features", "warning", 0, "feature 3 is")
 
 
 # How it reads --------------------------------------------------------------------------------------------------------
@@ -409,7 +433,8 @@ def test_counts_are_those_of_comparing_everything_with_everything(tmp_path: Path
     for q in range(80):
         for _ in range(rng.integers(1, 9)):
             cells = [f"{j}:{v}" for j in range(1, 5) if (v := rng.integers(0, 3)) or rng.random() < 0.2]
-            lines.append(f"{rng.integers(0, 3)} qid:{q} {' '.join(cells)} 7:{q % 3} 8:{'nan' if q % 2 else 4}\n")
+            last = "nan" if q % 2 else 4
+            lines.append(f"{rng.integers(0, 3)} qid:{q} {' '.join(cells)} 7:{q % 3} 8:{last}\n")
     (tmp_path / "t").write_text("".join(lines))
     data = read_libsvm(tmp_path / "t", layout="dense")
     same, contradicting, queries_of = set(), set(), data.queries.ptr
@@ -419,12 +444,12 @@ def test_counts_are_those_of_comparing_everything_with_everything(tmp_path: Path
             alike = [i for i in range(a, b) if rows[i] == row]
             if len(alike) > 1:
                 (same if len({data.labels[i] for i in alike}) == 1 else contradicting).update(alike)
-    found = {f.check: f for f in boostrank.doctor(tmp_path / "t")}
-    assert found["duplicates"].count == len(same)
-    assert found["duplicates"].line == min(same) + 1
-    assert found["contradicting-duplicates"].count == len(contradicting)
-    assert found["contradicting-duplicates"].line == min(contradicting) + 1
-    assert found["constant-features"].message.startswith("features 5 and 6 are")
+    findings = {f.check: f for f in boostrank.doctor(tmp_path / "t")}
+    assert findings["duplicates"].count == len(same)
+    assert findings["duplicates"].line == min(same) + 1
+    assert findings["contradicting-duplicates"].count == len(contradicting)
+    assert findings["contradicting-duplicates"].line == min(contradicting) + 1
+    assert findings["constant-features"].message.startswith("features 5 and 6 are")
 
 
 def test_queries_of_a_file_beside(data_root: Path) -> None:
@@ -441,8 +466,8 @@ def test_sizes_that_do_not_fit_are_told(tmp_path: Path) -> None:
     (tmp_path / "t.query").write_text("12\n")
     assert boostrank.doctor(tmp_path / "t") == []
     (tmp_path / "t.weight").write_text("1\n2\n")
-    (found,) = boostrank.doctor(tmp_path / "t")
-    assert found.file == str(tmp_path / "t.weight")
+    (finding,) = boostrank.doctor(tmp_path / "t")
+    assert finding.file == str(tmp_path / "t.weight")
 
 
 def test_the_real_file_with_null(data_root: Path) -> None:
@@ -457,7 +482,9 @@ def test_what_the_reader_refuses_is_an_error_and_nothing_else_is(tmp_path: Path,
     for _ in range(150):
         lines = clean[: rng.integers(2, 40)]
         lines.insert(int(rng.integers(len(lines))), lines.pop(int(rng.integers(len(lines)))))
-        text = "".join(lines if rng.random() < 0.2 else sorted(lines, key=lambda line: int(line.split()[1][4:])))
+        if rng.random() >= 0.2:
+            lines.sort(key=lambda line: int(line.split()[1][4:]))
+        text = "".join(lines)
         for _ in range(rng.integers(0, 3)):
             at = int(rng.integers(len(text)))
             text = text[:at] + str(rng.choice(bits)) + text[at + int(rng.integers(0, 9)) :]

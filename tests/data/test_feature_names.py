@@ -124,12 +124,12 @@ def test_features_of_later_files_go_by_name_where_both_have_names(tmp_path: Path
         later = read(tmp_path / "u.txt", like=train)
         assert later.feature_names == ("a", "b", "c")
         assert np.asarray(later.features[0:1]).tolist() == [[10.0, 20.0, 30.0]]
-    for columns, wanted in ((None, [[10.0, 20.0, 30.0]]), (np.array([0, 2]), [[10.0, 30.0]])):
+    for columns, expected in ((None, [[10.0, 20.0, 30.0]]), (np.array([0, 2]), [[10.0, 30.0]])):
         for file, names in (("u.txt", None), ("v.txt", ["c", "a", "b"])):
             options = {"like": train.feature_space, "columns": columns, "feature_names": names}
             pieces = pieces_of_files(tmp_path / file, np.copy, **options)
             assert pieces is not None
-            assert np.concatenate(list(pieces)).tolist() == wanted
+            assert np.concatenate(list(pieces)).tolist() == expected
     with pytest.raises(FileFormatError, match="lacks 'c', which the model or its training data has; has 'd'"):
         read_libsvm(tmp_path / "t.txt", like=train, feature_names=["a", "b", "d"])
     arrays = RankingDataset.from_arrays(np.ones((1, 3)), [1], qid=[1], feature_names=["a", "b", "c"])

@@ -52,7 +52,7 @@ def polars_frame(columns: dict[str, list[Any]], kinds: tuple[str, ...] = KINDS) 
 
 def arrow_table(columns: dict[str, list[Any]], kinds: tuple[str, ...] = KINDS) -> Any:
     pa = pytest.importorskip("pyarrow", reason="tables of Arrow")
-    codes = [None if one is None else kinds.index(one) for one in columns["kind"]]
+    codes = [None if kind is None else kinds.index(kind) for kind in columns["kind"]]
     # Two chunks, of which the second has a dictionary of its own.
     turned = [None if code is None else len(kinds) - 1 - code for code in codes]
     first = pa.DictionaryArray.from_arrays(pa.array(codes[:3], pa.int8()), list(kinds))
@@ -63,9 +63,9 @@ def arrow_table(columns: dict[str, list[Any]], kinds: tuple[str, ...] = KINDS) -
 LIBRARIES = [pandas_frame, arrow_backed, polars_frame, arrow_table]
 
 
-@pytest.mark.parametrize("made", LIBRARIES)
-def test_a_frame_of_any_library_is_the_same_rows(made: Any) -> None:
-    data = RankingDataset.from_arrays(made(COLUMNS), LABELS, group=GROUP)
+@pytest.mark.parametrize("make_frame", LIBRARIES)
+def test_a_frame_of_any_library_is_the_same_rows(make_frame: Any) -> None:
+    data = RankingDataset.from_arrays(make_frame(COLUMNS), LABELS, group=GROUP)
     np.testing.assert_array_equal(data.features, ROWS)
     assert data.feature_names == NAMES
     assert data.categories == {"kind": Categories(KINDS)}
@@ -85,24 +85,25 @@ def test_an_arrow_stream_of_an_unknown_library_is_a_frame() -> None:
 
 def test_a_large_frame_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("boostrank.data.frames._VALUES_AT_A_TIME", 8)
-    for made in LIBRARIES:
-        np.testing.assert_array_equal(RankingDataset.from_arrays(made(COLUMNS), LABELS, group=GROUP).features, ROWS)
+    for make_frame in LIBRARIES:
+        np.testing.assert_array_equal(
+            RankingDataset.from_arrays(make_frame(COLUMNS), LABELS, group=GROUP).features, ROWS
+        )
 
 
-@pytest.mark.parametrize("made", LIBRARIES)
-def test_labels_queries_weights_and_what_is_dropped_are_columns_of_the_frame(made: Any) -> None:
+@pytest.mark.parametrize("make_frame", LIBRARIES)
+def test_labels_queries_weights_and_what_is_dropped_are_columns_of_the_frame(make_frame: Any) -> None:
     names = {"number": "grade", "count": "weight", "flag": "document", "kind": "query"}
     columns = {"number": [0.0, 1, 2, 0, 1, 2], "count": [2, 2, 2, 3, 3, 3], "flag": [None] * N}
     columns |= {"kind": ["pear"] * 3 + ["fig"] * 3}
-    frame = made(columns)
-    frame = frame.rename_columns(list(names.values())) if made is arrow_table else frame.rename(
-        **({"columns": names} if hasattr(frame, "iloc") else {"mapping": names})
-    )  # fmt: skip
+    frame = make_frame(columns)
     values = np.arange(N, dtype=np.float64)
-    if made is arrow_table:
-        frame = frame.append_column("x", [values])
+    if make_frame is arrow_table:
+        frame = frame.rename_columns(list(names.values())).append_column("x", [values])
+    elif hasattr(frame, "iloc"):
+        frame = frame.rename(columns=names).assign(x=values)
     else:
-        frame = frame.assign(x=values) if hasattr(frame, "iloc") else frame.with_columns(x=values)
+        frame = frame.rename(mapping=names).with_columns(x=values)
     data = RankingDataset.from_frame(frame, label="grade", qid="query", weight="weight", drop=["document"])
     assert data.feature_names == ("x",)
     np.testing.assert_array_equal(data.features[:, 0], values)
@@ -182,7 +183,7 @@ def test_tables_that_are_no_rows_of_features_are_refused() -> None:
         (pd.DataFrame({"x": pd.Categorical([1, "a"])}), "'a', a category that is text, but"),
     ):
         with pytest.raises(DataError, match=match):
-            RankingDataset.from_arrays(table, [1] * len(table) if hasattr(table, "iloc") else [1], group=[1])
+            RankingDataset.from_arrays(table, [1] * len(table), group=[1])
     for drop, column in (({"drop": "y"}, "y"), ({"weight": "w"}, "w"), ({"label": "grade"}, "grade")):
         with pytest.raises(DataError, match=f"has no column '{column}'; it has"):
             RankingDataset.from_frame(pd.DataFrame({"label": [1.0], "qid": [1], "x": [1.0]}), **drop)
@@ -242,15 +243,15 @@ def test_whole_numbers_of_any_size_are_categories() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "match"),
+    ("options", "match"),
     [
         ({"label": "grade"}, "no column 'grade'"),
         ({"drop": None}, "drop must be a list"),
         ({"categorical_feature": 3.5}, "categorical_feature=3.5 must be a list"),
     ],
 )
-def test_columns_are_named_by_lists(given: dict[str, Any], match: str) -> None:
+def test_columns_are_named_by_lists(options: dict[str, Any], match: str) -> None:
     pd = pytest.importorskip("pandas", reason="frames of pandas")
     frame = pd.DataFrame({"number": np.arange(N), "qid": 0, "label": LABELS})
     with pytest.raises(DataError, match=match):
-        RankingDataset.from_frame(frame, **given)
+        RankingDataset.from_frame(frame, **options)

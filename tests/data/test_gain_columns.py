@@ -36,24 +36,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, frame = tmp_path_factory.mktemp("gains"), _frame()
     bad = frame.copy()
     bad.loc[20, "margin"], bad.loc[40, "margin"] = -3.0, np.nan
-    for name, one in (("good", frame), ("bad", bad)):
-        one.to_csv(folder / f"{name}.csv", index=False)
-        one.to_csv(folder / f"{name}.tsv", index=False, sep="\t")
-        one.to_parquet(folder / f"{name}.parquet")
-        one.to_feather(folder / f"{name}.arrow")
+    for name, table in (("good", frame), ("bad", bad)):
+        table.to_csv(folder / f"{name}.csv", index=False)
+        table.to_csv(folder / f"{name}.tsv", index=False, sep="\t")
+        table.to_parquet(folder / f"{name}.parquet")
+        table.to_feather(folder / f"{name}.arrow")
     rows = [f"{r.rel} qid:{r.query} 1:{r.a} 2:{r.b}" for r in frame.itertuples()]
     (folder / "good.txt").write_text("\n".join(rows) + "\n")
     return folder
 
 
-def _wanted(frame: pd.DataFrame) -> np.ndarray:
+def _expected_gain(frame: pd.DataFrame) -> np.ndarray:
     return np.asarray(0.7 * frame.rel + 0.3 * np.log1p(frame.margin))
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "arrow"])
 def test_a_column_that_is_no_feature_makes_the_labels(folder: Path, ending: str, tmp_path: Path):
     data = Read(folder / f"good.{ending}", gain=GAIN, **COLUMNS)
-    np.testing.assert_array_equal(data.labels, _wanted(_frame()))
+    np.testing.assert_array_equal(data.labels, _expected_gain(_frame()))
     assert data.feature_names == ("a", "b")
     assert data.gain == GAIN
     for _ in range(2):  # read, and remembered
@@ -71,7 +71,7 @@ def test_scattered_queries_chunks_and_several_files_keep_columns_with_their_rows
     files = [tmp_path / "1.csv", tmp_path / "2.csv"]
     with pytest.warns(DataWarning, match="regrouped"):
         data = read_files(files, regroup=True, chunk_bytes=300, gain=GAIN, **COLUMNS)
-    np.testing.assert_array_equal(data.in_input_order(data.labels), _wanted(mixed))
+    np.testing.assert_array_equal(data.in_input_order(data.labels), _expected_gain(mixed))
     mixed.iloc[7, mixed.columns.get_loc("margin")] = -1.0
     mixed.to_csv(tmp_path / "3.csv", index=False)
     with pytest.raises(FileFormatError, match=r"3\.csv:9: .*margin=-1\)"):
@@ -81,7 +81,7 @@ def test_scattered_queries_chunks_and_several_files_keep_columns_with_their_rows
     rows.to_csv(tmp_path / "4.csv", index=False)
     with pytest.warns(DataWarning, match="1 of 60 rows skipped"):
         skipped = Read(tmp_path / "4.csv", on_bad_line="skip", max_bad_share=0.1, gain=GAIN, **COLUMNS)
-    np.testing.assert_array_equal(skipped.labels, np.delete(_wanted(frame), 2))
+    np.testing.assert_array_equal(skipped.labels, np.delete(_expected_gain(frame), 2))
     taken = data.take([3, 1])
     assert taken.gain == GAIN
     np.testing.assert_array_equal(
@@ -91,7 +91,7 @@ def test_scattered_queries_chunks_and_several_files_keep_columns_with_their_rows
 
 def test_features_are_named_too_and_so_are_numbers_of_libsvm_text(folder: Path):
     frame = _frame()
-    wanted = frame.rel + frame.a.astype(float) ** 2 * (frame.b > 0)
+    expected = frame.rel + frame.a.astype(float) ** 2 * (frame.b > 0)
     for data in (
         Read(folder / "good.txt", gain="label + f1**2 * (f2 > 0)"),
         Read(folder / "good.txt", feature_names=("a", "b"), gain="label + f1**2 * (b > 0)"),
@@ -101,7 +101,7 @@ def test_features_are_named_too_and_so_are_numbers_of_libsvm_text(folder: Path):
         RankingDataset.from_frame(frame.drop(columns=["name"]), label="rel", qid="query", drop="margin",
                                   gain="label + a**2 * (b > 0)"),
     ):  # fmt: skip
-        np.testing.assert_allclose(data.labels, wanted, rtol=1e-15)
+        np.testing.assert_allclose(data.labels, expected, rtol=1e-15)
     with pytest.warns(DataWarning, match="'a' in the gain is used as a feature"):
         Read(folder / "good.csv", gain="label + a**2", **COLUMNS)
 
@@ -109,13 +109,13 @@ def test_features_are_named_too_and_so_are_numbers_of_libsvm_text(folder: Path):
 def test_a_frame_has_columns_that_are_no_features(tmp_path: Path):
     frame = _frame().sample(frac=1.0, random_state=2)
     data = RankingDataset.from_frame(frame, label="rel", qid="query", drop=["margin", "name"], gain=GAIN, sort=True)
-    np.testing.assert_array_equal(data.in_input_order(data.labels), _wanted(frame))
+    np.testing.assert_array_equal(data.in_input_order(data.labels), _expected_gain(frame))
     with pytest.raises(DataError, match="'name' in the gain is not numeric"):
         RankingDataset.from_frame(_frame(), label="rel", qid="query", drop=["margin", "name"], gain="label*name")
 
 
 @pytest.mark.parametrize(
-    ("file", "gain", "place", "words"),
+    ("file", "gain", "location", "words"),
     [
         ("bad.csv", GAIN, "bad.csv:22: ", r"query 3: .* is nan \(label=\d, margin=-3\)"),
         ("bad.tsv", "max(label, margin) + margin", "bad.tsv:22: ", r"is -?\d.*max\(..., 0\) or clip"),
@@ -130,15 +130,16 @@ def test_a_frame_has_columns_that_are_no_features(tmp_path: Path):
         ("good.txt", "label + f3", "", "no column 'f3'"),
     ],
 )  # fmt: skip
-def test_what_is_no_gain_is_refused_with_its_place(folder: Path, file: str, gain: str, place: str, words: str):
+def test_what_is_no_gain_is_refused_with_its_place(folder: Path, file: str, gain: str, location: str, words: str):
     columns = {} if file.endswith(".txt") else COLUMNS
     with pytest.raises(DataError, match=words) as caught:
         Read(folder / file, gain=gain, **columns)
-    caught.match(place)
+    caught.match(location)
 
 
 def test_lines_of_libsvm_text_are_those_of_the_file(tmp_path: Path):
-    plain = "".join(f"1 qid:{i // 3} 1:{-2 if i == 7 else 1}\n" for i in range(9))
+    values = [1] * 7 + [-2, 1]
+    plain = "".join(f"1 qid:{i // 3} 1:{value}\n" for i, value in enumerate(values))
     (tmp_path / "a.txt").write_text("# head\n\n" + plain)
     with pytest.raises(FileFormatError, match=r"a\.txt:10: query 2: gain"):
         Read(tmp_path / "a.txt", gain="label+f1")

@@ -48,19 +48,19 @@ def log_of(q: str, d: str) -> list[dict[str, Any]]:
 
 def hits(name: dict[str, str]) -> str:
     """A hit per line, with its query."""
-    found = [
+    log_hits = [
         {"_id": d, "_score": 1.0, "query": name[q], "fields": {"_ltrlog": [{"log_entry1": log_of(q, d)}]}}
         for q, d in LOGGED
     ]
-    return "\n".join(map(json.dumps, found))
+    return "\n".join(map(json.dumps, log_hits))
 
 
 def responses(name: dict[str, str]) -> str:
     """An Elasticsearch response per line."""
     lines = []
     for query in WORDS:
-        some = [{"_id": d, "fields": {"_ltrlog": [{"main": log_of(q, d)}]}} for q, d in LOGGED if q == query]
-        lines.append(json.dumps({"query": name[query], "took": 1, "hits": {"total": 2, "hits": some}}))
+        query_hits = [{"_id": d, "fields": {"_ltrlog": [{"main": log_of(q, d)}]}} for q, d in LOGGED if q == query]
+        lines.append(json.dumps({"query": name[query], "took": 1, "hits": {"total": 2, "hits": query_hits}}))
     return "\n".join(lines)
 
 
@@ -71,7 +71,8 @@ def solr(name: dict[str, str]) -> str:
         docs = []
         for (q, d), (x, n) in LOGGED.items():
             if q == query:
-                docs.append({"id": d, "[features]": f"bm25={x}" + (f",clicks={n}" if n is not None else "")})
+                clicks = f",clicks={n}" if n is not None else ""
+                docs.append({"id": d, "[features]": f"bm25={x}{clicks}"})
         lines.append(json.dumps({"responseHeader": {"params": {"q": name[query]}}, "response": {"docs": docs}}))
     return "\n".join(lines)
 
@@ -102,13 +103,13 @@ def written(folder: Path, name: str, text: str) -> str:
 def test_every_kind_of_judgements_joins_every_kind_of_log(tmp_path: Path, judged: str, log: str, by_id: bool) -> None:
     if (judged == "quepid.csv" and by_id) or (judged.startswith("qrels") and not by_id):
         return  # these know queries by words alone, or by ids alone
-    name = {one: one for one in WORDS} if by_id else WORDS
+    name = {query_id: query_id for query_id in WORDS} if by_id else WORDS
     paths = written(tmp_path, judged, JUDGEMENTS[judged]), written(tmp_path, log, FEATURES[log](name))
     for ending in ("csv", "parquet"):
         output = tmp_path / f"out.{ending}"
-        found = join(*paths, str(output))
-        assert (found.documents, found.queries) == (4, 2)
-        assert not any(count for count, _ in found.problems.values())
+        summary = join(*paths, str(output))
+        assert (summary.documents, summary.queries) == (4, 2)
+        assert not any(count for count, _ in summary.problems.values())
         data = boostrank.read(output, keep_names=True)
         assert data.feature_names == ("bm25", "clicks")
         ids = {q: q for q in WORDS} if judged.startswith("qrels") else WORDS
@@ -116,11 +117,11 @@ def test_every_kind_of_judgements_joins_every_kind_of_log(tmp_path: Path, judged
         assert names is not None
         rows = list(zip(data.queries.row_ids().tolist(), names.tolist(), strict=True))
         assert rows == sorted(rows)
-        given = {(ids[q], d): (g, *LOGGED[q, d]) for q, d, g in GRADES}
-        expected = [given[str(q), d] for q, d in rows]
+        by_document = {(ids[q], d): (g, *LOGGED[q, d]) for q, d, g in GRADES}
+        expected = [by_document[str(q), d] for q, d in rows]
         assert data.labels.tolist() == [g for g, _, _ in expected]
-        wanted = np.array([[x, np.nan if n is None else n] for _, x, n in expected], np.float32)
-        np.testing.assert_array_equal(data.features, wanted)
+        expected_features = np.array([[x, n] for _, x, n in expected], np.float32)  # None becomes NaN
+        np.testing.assert_array_equal(data.features, expected_features)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -141,8 +142,8 @@ def test_a_shuffled_split_gives_the_bytes_of_the_whole(tmp_path: Path, ending: s
 
     judged = shuffled(["label", "doc_id", "qid"], f"judged.{ending}")
     log = shuffled(["doc_id", "bm25", "price", "qid", "brand", "clicks"], f"log.{ending}")
-    found = join(judged, [log], str(tmp_path / f"out.{ending}"))
-    assert found.documents == n
+    summary = join(judged, [log], str(tmp_path / f"out.{ending}"))
+    assert summary.documents == n
     assert (tmp_path / f"out.{ending}").read_bytes() == (tmp_path / f"whole.{ending}").read_bytes()
 
 
@@ -151,12 +152,12 @@ def test_what_does_not_meet_is_counted_with_its_place(tmp_path: Path) -> None:
     judged = written(tmp_path, "j.txt", list_of(grades))
     log = written(tmp_path, "f.csv", table(WORDS) + "d10,red shoe,9,9\nd3,hat,1,1\nd3,boots,1,1\n")
     output = tmp_path / "out.csv"
-    found = join(judged, log, str(output))
-    assert found.documents == 4
-    assert found.problems["unlogged"] == (1, f"{judged}:10: document 'd8' of query 'red shoe'")
-    assert found.problems["unjudged"] == (2, f"{log}:7: document 'd3' of query 'hat'")
-    assert found.problems["disagreeing"] == (1, f"{judged}:6: document 'd9' of query 'red shoe'")
-    assert found.problems["repeated"] == (1, f"{log}:6: document 'd10' of query 'red shoe'")
+    summary = join(judged, log, str(output))
+    assert summary.documents == 4
+    assert summary.problems["unlogged"] == (1, f"{judged}:10: document 'd8' of query 'red shoe'")
+    assert summary.problems["unjudged"] == (2, f"{log}:7: document 'd3' of query 'hat'")
+    assert summary.problems["disagreeing"] == (1, f"{judged}:6: document 'd9' of query 'red shoe'")
+    assert summary.problems["repeated"] == (1, f"{log}:6: document 'd10' of query 'red shoe'")
     assert boostrank.read(output).labels.tolist() == [3, 1, 2, 0.5]
     zero = join(judged, log, str(output), unjudged="zero")
     assert (zero.documents, zero.queries) == (5, 2)  # nobody judged documents of `boots`
@@ -170,14 +171,14 @@ def test_logs_of_several_files_and_rows_without_a_grade(tmp_path: Path) -> None:
     lines = hits(WORDS).splitlines()
     more = json.dumps({"query": "hat", "docno": "d5", "age": 3})
     logs = [written(tmp_path, "a.jsonl", "\n".join(lines[:3])), written(tmp_path, "b.jsonl", f"{lines[3]}\n{more}\n")]
-    found = join(judged, logs, str(tmp_path / "out.parquet"))
-    assert found.problems["unrated"] == (1, f"{judged}:6: document 'd5' of query 'hat'")
-    assert found.problems["unjudged"] == (1, f"{logs[1]}:2: document 'd5' of query 'hat'")
+    summary = join(judged, logs, str(tmp_path / "out.parquet"))
+    assert summary.problems["unrated"] == (1, f"{judged}:6: document 'd5' of query 'hat'")
+    assert summary.problems["unjudged"] == (1, f"{logs[1]}:2: document 'd5' of query 'hat'")
     assert parquet.read_table(tmp_path / "out.parquet").column_names[3:] == ["bm25", "clicks", "age"]
 
 
 @pytest.mark.parametrize(
-    ("judged", "log", "place"),
+    ("judged", "log", "location"),
     [
         ("# a\n4 qid:1 # 7\nx\n", "doc,qid,a\n7,1,2\n", "j.txt:3"),
         ("4 qid:1 # 7\nnan qid:1 # 8\n", "doc,qid,a\n7,1,2\n", "j.txt:2"),
@@ -214,12 +215,12 @@ def test_logs_of_several_files_and_rows_without_a_grade(tmp_path: Path) -> None:
         ("1 0 7 4\n", '{"qid": 1, "a": 2}\n', "'doc_id'"),
     ],
 )
-def test_what_cannot_be_joined_is_refused_with_its_place(tmp_path: Path, judged: str, log: str, place: str) -> None:
+def test_what_cannot_be_joined_is_refused_with_its_place(tmp_path: Path, judged: str, log: str, location: str) -> None:
     (tmp_path / "out.csv").write_text("old")
     with pytest.raises((FileFormatError, DataError)) as error:
         join(written(tmp_path, "j.txt", judged), written(tmp_path, "f.txt", log), str(tmp_path / "out.csv"))
     words = str(error.value)
-    assert place in words
+    assert location in words
     assert words.count("f.txt:1") < 2
     assert "Error:" not in words
     assert (tmp_path / "out.csv").read_text() == "old"
@@ -238,9 +239,9 @@ def test_blanks_are_part_of_names(tmp_path: Path) -> None:
     more = written(
         tmp_path, "g.jsonl", '{"query": "1", "doc_id": " a", "x": 2}\n{"query": "1", "doc_id": "a", "x": 3}\n'
     )
-    for one, names in ((log, [" a", "7", "a"]), (more, [" a", "a"])):
-        found = join(judged, one, str(tmp_path / "out.parquet"))
-        assert (found.problems["disagreeing"][0], found.problems["repeated"][0]) == (0, 0)
+    for log_path, names in ((log, [" a", "7", "a"]), (more, [" a", "a"])):
+        summary = join(judged, log_path, str(tmp_path / "out.parquet"))
+        assert (summary.problems["disagreeing"][0], summary.problems["repeated"][0]) == (0, 0)
         table = parquet.read_table(tmp_path / "out.parquet").to_pydict()
         assert table["doc_id"] == names
         assert table["label"] == [{" a": 2, "a": 3, "7": 1}[name] for name in names] == table["x"]

@@ -20,11 +20,11 @@ ZERO_BASED = "1 qid:1 0:1 2:3\n0 qid:1 1:2\n"
 
 
 def test_fault_031_a_file_is_zero_based_when_feature_0_occurs_anywhere(read: Read) -> None:
-    one, zero = read(ONE_BASED), read(ZERO_BASED)
-    assert (one.provenance.index_base, zero.provenance.index_base) == (1, 0)
-    assert same_bits(dense(one), dense(zero))
-    assert one.feature_names == ("f1", "f2", "f3")
-    assert zero.feature_names == ("f0", "f1", "f2")
+    one_based, zero_based = read(ONE_BASED), read(ZERO_BASED)
+    assert (one_based.provenance.index_base, zero_based.provenance.index_base) == (1, 0)
+    assert same_bits(dense(one_based), dense(zero_based))
+    assert one_based.feature_names == ("f1", "f2", "f3")
+    assert zero_based.feature_names == ("f0", "f1", "f2")
     late = "1 qid:1 1:1\n" * 5000 + "1 qid:1 0:7\n"
     assert read(late, chunk_bytes=1000, threads=2).feature_names == ("f0", "f1")
 
@@ -227,7 +227,8 @@ def test_fault_041_both_layouts_hold_the_same_numbers(read: Read, chunk_bytes: i
         rows.append(f"1 qid:1 {cells}\n")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        full, thin = (read("".join(rows), layout=kind, chunk_bytes=chunk_bytes) for kind in ("dense", "csr"))
+        full = read("".join(rows), layout="dense", chunk_bytes=chunk_bytes)
+        thin = read("".join(rows), layout="csr", chunk_bytes=chunk_bytes)
     assert same_bits(dense(full), dense(thin))
     assert thin.features.has_sorted_indices
     stored = thin.features.data

@@ -173,14 +173,14 @@ def random_tokens(rng: random.Random, count: int) -> list[str]:
 def test_fault_023_values_equal_pythons_float_rounded_to_float32(read: Read, seed: int) -> None:
     tokens = random_tokens(random.Random(seed), 55_000)
     with np.errstate(over="ignore"):
-        wanted = np.array([float(token) for token in tokens]).astype(np.float32)
-    fits = np.isfinite(wanted)
-    tokens, wanted = list(itertools.compress(tokens, fits)), wanted[fits]
+        expected = np.array([float(token) for token in tokens]).astype(np.float32)
+    fits = np.isfinite(expected)
+    tokens, expected = list(itertools.compress(tokens, fits)), expected[fits]
     assert len(tokens) > 45_000
     width = 100
     rows = [tokens[i : i + width] for i in range(0, len(tokens) // width * width, width)]
     text = "".join("0 qid:1 " + " ".join(f"{j}:{t}" for j, t in enumerate(row)) + "\n" for row in rows)
-    assert same_bits(dense(read(text)), wanted[: len(rows) * width].reshape(-1, width))
+    assert same_bits(dense(read(text)), expected[: len(rows) * width].reshape(-1, width))
 
 
 @pytest.mark.parametrize("seed", range(2))

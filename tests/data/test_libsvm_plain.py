@@ -24,10 +24,10 @@ def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CompiledFunction, "at_hand", False)
 
 
-def options(**given: int) -> np.ndarray:
+def options(**settings: int) -> np.ndarray:
     chosen = np.zeros(parse.N_OPTIONS, np.int64)
     chosen[[parse.EXPECT_QID, parse.MAX_ID, parse.LIMIT, parse.STRICT]] = 1, 2**31 - 2, 2**31 - 2, 1
-    for name, value in given.items():
+    for name, value in settings.items():
         chosen[getattr(parse, name)] = value
     return chosen
 
@@ -39,24 +39,27 @@ def parsed(text: bytes, chosen: np.ndarray) -> Scratch | None:
 
 
 def assert_same(text: bytes, chosen: np.ndarray) -> None:
-    found = parsed(text, chosen)
-    assert found is not None
-    wanted, nothing = Scratch(len(text), chosen), np.zeros(0)
+    plain = parsed(text, chosen)
+    assert plain is not None
+    expected, nothing = Scratch(len(text), chosen), np.zeros(0)
     parse.parse_lines(
         np.frombuffer(text + PADDING, np.uint8).copy(), 0, len(text), chosen, np.zeros(1, np.uint8),
-        np.zeros(0, np.int64), np.zeros(0, np.int64), nothing, wanted.undecided, wanted.labels, wanted.lines,
-        wanted.row_ends, wanted.ids, wanted.values, wanted.runs, wanted.comments, wanted.bad, wanted.state,
+        np.zeros(0, np.int64), np.zeros(0, np.int64), nothing, expected.undecided, expected.labels, expected.lines,
+        expected.row_ends, expected.ids, expected.values, expected.runs, expected.comments, expected.bad,
+        expected.state,
     )  # fmt: skip
-    assert wanted.state[slots.BAD_ROWS] == wanted.state[slots.UNDECIDED] == 0
+    assert expected.state[slots.BAD_ROWS] == expected.state[slots.UNDECIDED] == 0
     kept = [slot for slot in range(slots.N_STATE) if slot not in PLACES]
-    assert found.state[kept].tolist() == wanted.state[kept].tolist()
-    rows, cells, runs = (int(wanted.state[slot]) for slot in (slots.ROWS, slots.CELLS, slots.RUNS))
-    assert found.labels[:rows].tobytes() == wanted.labels[:rows].tobytes()
-    assert found.row_ends[:rows].tolist() == wanted.row_ends[:rows].tolist()
-    assert found.ids[:cells].tolist() == wanted.ids[:cells].tolist()
-    assert found.values[:cells].tobytes() == wanted.values[:cells].tobytes()
+    assert plain.state[kept].tolist() == expected.state[kept].tolist()
+    rows = int(expected.state[slots.ROWS])
+    cells = int(expected.state[slots.CELLS])
+    runs = int(expected.state[slots.RUNS])
+    assert plain.labels[:rows].tobytes() == expected.labels[:rows].tobytes()
+    assert plain.row_ends[:rows].tolist() == expected.row_ends[:rows].tolist()
+    assert plain.ids[:cells].tolist() == expected.ids[:cells].tolist()
+    assert plain.values[:cells].tobytes() == expected.values[:cells].tobytes()
     columns = [slots.RUN_ROW, slots.RUN_LINE, slots.RUN_IS_INTEGER, slots.RUN_ID]
-    assert found.runs[:runs, columns].tolist() == wanted.runs[:runs, columns].tolist()
+    assert plain.runs[:runs, columns].tolist() == expected.runs[:runs, columns].tolist()
 
 
 REGULAR = [

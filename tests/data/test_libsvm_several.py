@@ -58,10 +58,10 @@ def test_files_are_read_as_one_text(shards: Shards, read: Read, chunk_bytes: int
 
 def test_a_last_line_without_newline_is_not_glued_to_the_next_file(shards: Shards) -> None:
     paths = shards("1 qid:1 1:1", "\ufeff2 qid:2 1:2", "3 qid:3 1:3")
-    with pytest.warns(DataWarning) as told:
+    with pytest.warns(DataWarning) as caught:
         data = read_libsvm(paths)
     assert data.labels.tolist() == [1, 2, 3]
-    assert [str(w.message) for w in told] == [
+    assert [str(w.message) for w in caught] == [
         f"{p}: the last line has no newline; the file may be truncated" for p in paths
     ]
 
@@ -117,9 +117,9 @@ def test_errors_name_the_right_file_and_line(shards: Shards, threads: int) -> No
 
 def test_warnings_name_the_right_file_and_line(shards: Shards) -> None:
     paths = shards(PARTS[0], "", "0 qid:7 1:1\n0 qid:7 3:1 2:1\n")
-    with pytest.warns(DataWarning) as told:
+    with pytest.warns(DataWarning) as caught:
         read_libsvm(paths)
-    assert [str(w.message) for w in told] == [
+    assert [str(w.message) for w in caught] == [
         f"{paths[1]}: no rows: the file is empty or contains only comments",
         f"{paths[0]} and 2 more files: 1 rows had unsorted feature numbers (first: {paths[2]}:2); they were sorted",
     ]

@@ -72,14 +72,14 @@ def test_chunks_and_threads_change_nothing(text: bytes, read: Read, chunk_bytes:
 
 
 def test_warnings_do_not_depend_on_chunks(text: bytes, read: Read) -> None:
-    def told(**options: Any) -> list[str]:
+    def list_warnings(**options: Any) -> list[str]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             read(text + b"1 qid:x 5:1 4:1\n1 qid:x 9:nan", **options)
         return [str(w.message) for w in caught]
 
-    assert told(chunk_bytes=5, threads=2) == told()
-    assert len(told()) == 4
+    assert list_warnings(chunk_bytes=5, threads=2) == list_warnings()
+    assert len(list_warnings()) == 4
 
 
 def test_a_slow_pipe_is_read_to_its_end(text: bytes, read: Read, tmp_path: Path) -> None:
@@ -368,8 +368,8 @@ def test_the_public_reader_is_the_reader(tmp_path: Path, text: bytes, read: Read
 def test_the_head_may_be_shorter_or_longer_than_a_chunk(
     text: bytes, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = read(text)
+    expected = read(text)
     monkeypatch.setattr(_chunks, "HEAD", 200)
-    assert same_data(read(text, chunk_bytes=100), wanted)
-    assert same_data(read_libsvm(io.BytesIO(text), chunk_bytes=1000), wanted)
-    assert same_data(read_libsvm(io.BytesIO(gzip.compress(text)), chunk_bytes=100), wanted)
+    assert same_data(read(text, chunk_bytes=100), expected)
+    assert same_data(read_libsvm(io.BytesIO(text), chunk_bytes=1000), expected)
+    assert same_data(read_libsvm(io.BytesIO(gzip.compress(text)), chunk_bytes=100), expected)

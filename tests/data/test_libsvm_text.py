@@ -141,7 +141,8 @@ def test_fault_011_an_endless_line_is_refused(
     def read(length: int) -> int:
         row = "1 qid:1 "
         path.write_text("1 qid:1 1:1\n# two\n" + row + " " * (length - len(row) - len(end)) + end)
-        return read_libsvm(io.BytesIO(path.read_bytes()) if from_stream else path, chunk_bytes=chunk_bytes).n_documents
+        source = io.BytesIO(path.read_bytes()) if from_stream else path
+        return read_libsvm(source, chunk_bytes=chunk_bytes).n_documents
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)

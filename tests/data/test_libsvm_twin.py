@@ -38,8 +38,10 @@ def rows(draw: Any, qid: str, wild: bool) -> str:
         numbers = sorted(set(numbers)) if draw(st.booleans()) else list(dict.fromkeys(numbers))
     values = st.one_of(GOOD_NUMBERS, WILD_NUMBERS) if wild else GOOD_NUMBERS
     cells = "".join(f"{draw(BLANKS)}{n}:{draw(values)}" for n in numbers)
-    label = draw(st.sampled_from(["0", "1", "2", "0.5", "-1", *(["nan", "x"] if wild else [])]))
-    tail = draw(st.sampled_from(["", "", " ", " # a 1:2", *(["#b"] if cells else [])]))
+    wild_labels = ["nan", "x"] if wild else []
+    label = draw(st.sampled_from(["0", "1", "2", "0.5", "-1", *wild_labels]))
+    glued_comments = ["#b"] if cells else []
+    tail = draw(st.sampled_from(["", "", " ", " # a 1:2", *glued_comments]))
     return f"{label}{draw(BLANKS)}qid:{draw(WILD_IDS) if wild else qid}{cells}{tail}"
 
 
@@ -57,35 +59,39 @@ def files(draw: Any) -> bytes:
     for _ in range(draw(st.sampled_from([0, 0, 0, 0, 1, 2]))):
         at = draw(st.integers(0, len(text)))
         text[at : at + draw(st.integers(0, 2))] = draw(WILD_BYTES)
-    return bytes(text[: draw(st.integers(0, len(text)))] if draw(st.integers(0, 7)) == 0 else text)
+    if draw(st.integers(0, 7)) == 0:
+        text = text[: draw(st.integers(0, len(text)))]
+    return bytes(text)
 
 
 def check_against_twin(text: bytes, *, chunk_bytes: int, layout: str, skip: bool, **options: Any) -> None:
     try:
-        wanted = twin.parse(text, skip=skip, **options)
-        wanted_line = None
+        expected = twin.parse(text, skip=skip, **options)
+        expected_line = None
     except twin.Refused as error:
-        wanted_line = error.line
+        expected_line = error.line
+
+    on_bad_line = "skip" if skip else "stop"
 
     def read() -> RankingDataset:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
             return read_libsvm(
                 io.BytesIO(text), threads=1, chunk_bytes=chunk_bytes, layout=layout, keep_names=True,
-                on_bad_line="skip" if skip else "stop", max_bad_share=1, **options,
+                on_bad_line=on_bad_line, max_bad_share=1, **options,
             )  # fmt: skip
 
-    if wanted_line is not None:
+    if expected_line is not None:
         with pytest.raises(FileFormatError) as caught:
             read()
-        assert caught.value.line in (wanted_line, 0), str(caught.value)  # 0: the file as a whole
+        assert caught.value.line in (expected_line, 0), str(caught.value)  # 0: the file as a whole
         return
     data = read()
-    assert same_bits(dense(data), wanted.dense())
-    assert np.array_equal(data.labels, wanted.labels())
-    assert data.queries.row_ids().tolist() == wanted.qids()
-    assert data.provenance.index_base == wanted.base
-    assert data.document_names.tolist() == [row.name for row in wanted.rows]
+    assert same_bits(dense(data), expected.dense())
+    assert np.array_equal(data.labels, expected.labels())
+    assert data.queries.row_ids().tolist() == expected.qids()
+    assert data.provenance.index_base == expected.base
+    assert data.document_names.tolist() == [row.name for row in expected.rows]
 
 
 @settings(max_examples=300)
@@ -104,10 +110,11 @@ def test_reads_what_the_twin_reads_and_refuses_what_it_refuses(text: bytes, **ho
 @settings(max_examples=150)
 @given(text=st.binary(max_size=80), skip=st.booleans())
 def test_no_bytes_crash_the_reader(text: bytes, skip: bool) -> None:
+    on_bad_line = "skip" if skip else "stop"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)
-            read_libsvm(io.BytesIO(text), threads=1, on_bad_line="skip" if skip else "stop", max_bad_share=1)
+            read_libsvm(io.BytesIO(text), threads=1, on_bad_line=on_bad_line, max_bad_share=1)
     except FileFormatError:
         pass
 

@@ -21,10 +21,10 @@ from boostrank.options import ReadOptions
 def said(text: str | bytes, **options: Any) -> tuple[RankingDataset, list[str]]:
     """The data set, and the warnings without the name of the file in front."""
     body = text.encode() if isinstance(text, str) else text
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DataWarning)
         data = read_libsvm(io.BytesIO(body), **options)
-    return data, [str(warning.message).partition(": ")[2] for warning in told]
+    return data, [str(warning.message).partition(": ")[2] for warning in caught]
 
 
 def refusal(text: str | bytes, **options: Any) -> tuple[str, int | None, int | None]:
@@ -78,12 +78,12 @@ LONG = "y" * 100
 def test_a_refused_row_is_named_with_its_line_its_column_and_what_mends_it(
     row: str, words: tuple[str, ...], column: int
 ) -> None:
-    reason, *place = refusal(f"{FIRST}# a comment\n\n{row}\n{FIRST}")
-    assert place == [4, column]
+    reason, *location = refusal(f"{FIRST}# a comment\n\n{row}\n{FIRST}")
+    assert location == [4, column]
     assert [word for word in words if word not in reason] == []
-    skipped, told = said(f"{FIRST}# a comment\n\n{row}\n{FIRST}", on_bad_line="skip", max_bad_share=0.5)
+    skipped, messages = said(f"{FIRST}# a comment\n\n{row}\n{FIRST}", on_bad_line="skip", max_bad_share=0.5)
     assert skipped.n_documents == 2
-    (share,) = [words for words in told if "rows skipped" in words]
+    (share,) = [words for words in messages if "rows skipped" in words]
     assert share.startswith("1 of 3 rows skipped; the first: ")
 
 
@@ -106,8 +106,8 @@ def test_a_refused_row_is_named_with_its_line_its_column_and_what_mends_it(
 def test_what_options_or_the_whole_file_refuse_is_named_too(
     text: str, options: dict[str, Any], words: tuple[str, ...], line: int | None, column: int | None
 ) -> None:
-    reason, *place = refusal(text, **options)
-    assert place == [line, column]
+    reason, *location = refusal(text, **options)
+    assert location == [line, column]
     assert [word for word in words if word not in reason] == []
 
 
@@ -119,8 +119,8 @@ def test_n_features_may_be_exactly_those_there_are() -> None:
 
 def test_feature_zero_after_training_data_that_count_from_one() -> None:
     like = said(FIRST)[0]
-    _, *place = refusal("1 qid:1 1:1 00:5\n", like=like)
-    assert place == [1, 13]
+    _, *location = refusal("1 qid:1 1:1 00:5\n", like=like)
+    assert location == [1, 13]
     arrays = RankingDataset.from_arrays(np.ones((1, 2)), [1], qid=[1])  # whose features count from 1, unless 0 occurs
     assert refusal("1 qid:1 1:1 00:5\n", like=arrays)[1:] == (1, 13)
     assert said("1 qid:1 0:1 1:2\n", like=arrays)[0].features.tolist() == [[1.0, 2.0]]
@@ -136,14 +136,14 @@ def test_feature_zero_after_training_data_that_count_from_one() -> None:
 
 @pytest.mark.parametrize("lines", [99, 100, 101, 198, 199])
 def test_more_than_one_blank_line_in_a_hundred_are_told(lines: int) -> None:
-    _, told = said(FIRST * (lines - 1) + "\n")
-    assert told == ([f"1 of {lines} lines are blank"] if lines < 100 else [])
-    _, told = said(FIRST * (lines - 2) + "\n\n")
-    assert told == ([f"2 of {lines} lines are blank"] if lines < 200 else [])
+    _, messages = said(FIRST * (lines - 1) + "\n")
+    assert messages == ([f"1 of {lines} lines are blank"] if lines < 100 else [])
+    _, messages = said(FIRST * (lines - 2) + "\n\n")
+    assert messages == ([f"2 of {lines} lines are blank"] if lines < 200 else [])
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "told"),
+    ("text", "options", "messages"),
     [
         (f"{FIRST}1 qid:1 3:1 2:1\n1 qid:1 9:1 2:1\n", {},
          ["2 rows had unsorted feature numbers (first: line 2); they were sorted"]),
@@ -166,16 +166,16 @@ def test_more_than_one_blank_line_in_a_hundred_are_told(lines: int) -> None:
     ],
 )  # fmt: skip
 def test_what_deserves_a_look_is_told_with_counts_and_places(
-    text: str, options: dict[str, Any], told: list[str]
+    text: str, options: dict[str, Any], messages: list[str]
 ) -> None:
-    assert said(text, **options)[1] == told
+    assert said(text, **options)[1] == messages
 
 
 def test_features_that_the_training_data_have_not_are_told_with_the_largest() -> None:
     like = said(FIRST)[0]
-    data, told = said("1 qid:8 1:1 7:1\n0 qid:8 3:1 9:2\n0 qid:9 9:2\n", like=like)
+    data, messages = said("1 qid:8 1:1 7:1\n0 qid:8 3:1 9:2\n0 qid:9 9:2\n", like=like)
     assert data.n_features == 2
-    assert told == [
+    assert messages == [
         "4 values belong to features outside the training data (largest number: 9, line 2); they are ignored",
     ]
 
@@ -191,8 +191,8 @@ def test_ids_of_the_training_data_are_told_or_refused() -> None:
 
 @pytest.mark.parametrize(("cells", "layout"), [(3, "dense"), (2, "dense"), (1, "csr")])
 def test_half_of_the_cells_make_a_dense_matrix(cells: int, layout: str) -> None:
-    named = " ".join(f"{2 * i + 1}:1" for i in range(cells - 1)) + " 4:1"
-    data = said(f"1 qid:1 {named}\n")[0]
+    row_cells = " ".join(f"{2 * i + 1}:1" for i in range(cells - 1)) + " 4:1"
+    data = said(f"1 qid:1 {row_cells}\n")[0]
     assert data.n_features == 4
     assert data.is_sparse == (layout == "csr")
 

@@ -29,7 +29,9 @@ def make(tmp_path: Path) -> Make:
         name: str = "t.txt", label: str = "-1", sep: str = " ", line: str = "{label} qid:{q} 1:{i}", head: str = "",
         before: dict[int, str] | None = None,
     ) -> Path:  # fmt: skip
-        rows = [line.format(label=label if i == BAD else i % 3, q=i // 3, i=i) for i in range(9)]
+        labels: list[Any] = [i % 3 for i in range(9)]
+        labels[BAD] = label
+        rows = [line.format(label=labels[i], q=i // 3, i=i) for i in range(9)]
         text = head + "".join((before or {}).get(i, "") + row + "\n" for i, row in enumerate(rows))
         (tmp_path / name).write_text(text)
         return tmp_path / name
@@ -46,7 +48,7 @@ def refused(data: RankingDataset, words: str) -> None:
         BoundMetrics("err", data.labels, data.queries)
 
 
-@pytest.mark.parametrize("label", [pytest.param(one, marks=pytest.mark.fault(n)) for n, one in
+@pytest.mark.parametrize("label", [pytest.param(label, marks=pytest.mark.fault(n)) for n, label in
                                    ((25, "-1"), (26, "0.5"), (27, "1e30"))])  # fmt: skip
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
 def test_a_label_that_the_objective_does_not_take_is_told_by_its_line(make: Make, label: str, backend: str) -> None:
@@ -117,5 +119,5 @@ def test_some_queries_keep_their_places_and_shuffled_rows_have_none(make: Make) 
 def test_rows_of_arrays_are_counted_as_they_were_given() -> None:
     labels, arrays = [0, 1, -1, 0], {"X": np.ones((4, 1)), "qid": [2, 1, 2, 1]}
     refused(RankingDataset.from_arrays(y=labels, **arrays, sort=True), r"row 2 \(from 0, query 2\)")
-    made: Any = RankingDataset.from_arrays(np.ones((4, 1)), labels, group=[2, 2])
-    refused(made, r"row 2 \(from 0, query 1\)")
+    data: Any = RankingDataset.from_arrays(np.ones((4, 1)), labels, group=[2, 2])
+    refused(data, r"row 2 \(from 0, query 1\)")

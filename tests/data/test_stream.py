@@ -82,8 +82,9 @@ def test_slices_and_picked_rows_are_read_across_blocks(file: Path) -> None:
 def test_columns_come_in_the_order_asked_for(file: Path) -> None:
     plain, streamed = read_libsvm(file), stream_libsvm(file, cache=False)
     names = plain.feature_names[::-1]
-    one, two = (d.with_features(names, whose="the model") for d in (plain, streamed))
-    assert same_data(one, in_memory(two))
+    from_memory = plain.with_features(names, whose="the model")
+    from_disk = streamed.with_features(names, whose="the model")
+    assert same_data(from_memory, in_memory(from_disk))
 
 
 def test_a_full_disk_and_a_file_that_was_cut_off_are_told_with_their_folder(
@@ -119,7 +120,7 @@ def test_some_rows_stay_on_disk(file: Path) -> None:
     rng = np.random.default_rng(0)
     rows = np.flatnonzero(rng.random(every.shape[0]) < 0.2)
     order = rng.permutation(every.shape[1])
-    for picked, some in (
+    for picked, stored_rows in (
         (every[rows], on_disk.features.take(rows)),
         (every[rows[2:]], on_disk.features.take(rows).take(np.arange(2, rows.size))),
         (every[rows][:, order], on_disk.features.take(rows).in_order(order.tolist())),
@@ -129,21 +130,21 @@ def test_some_rows_stay_on_disk(file: Path) -> None:
         def dense(part: Any) -> Any:
             return part.toarray() if whole.is_sparse else part
 
-        assert some.shape == picked.shape
-        np.testing.assert_array_equal(dense(some[3:17]), picked[3:17])
-        np.testing.assert_array_equal(dense(some[:]), picked)
-        pieces = list(some.pieces())
+        assert stored_rows.shape == picked.shape
+        np.testing.assert_array_equal(dense(stored_rows[3:17]), picked[3:17])
+        np.testing.assert_array_equal(dense(stored_rows[:]), picked)
+        pieces = list(stored_rows.pieces())
         assert [start for start, _ in pieces] == np.cumsum([0, *(p.shape[0] for _, p in pieces)])[:-1].tolist()
         np.testing.assert_array_equal(np.concatenate([every[:0], *(dense(piece) for _, piece in pieces)]), picked)
         if picked.size:
             chosen = rng.integers(0, picked.shape[0], 9)
-            np.testing.assert_array_equal(dense(some[chosen]), picked[chosen])
+            np.testing.assert_array_equal(dense(stored_rows[chosen]), picked[chosen])
             kept = rows[rows.size - picked.shape[0] :]
             labels = np.zeros(kept.size)
             memory = RankingDataset(whole.features[kept], labels, QueryIndex.from_sizes([kept.size]))
             if not np.array_equal(picked, every[kept], equal_nan=True):  # in another order
                 memory = memory.with_features([memory.feature_names[i] for i in order], whose="these")
-            stored = RankingDataset(some, labels, memory.queries, memory.feature_names)
+            stored = RankingDataset(stored_rows, labels, memory.queries, memory.feature_names)
             assert stored.constant_features() == memory.constant_features()
             assert stored.fingerprint == memory.fingerprint
 
@@ -162,9 +163,9 @@ def test_what_the_reader_warned_of_is_said_again(tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     path.write_text("1 qid:a 1:nan 2:3\n0 qid:a 1:2")
     for _ in range(2):
-        with pytest.warns(DataWarning) as said:
+        with pytest.warns(DataWarning) as caught:
             data = stream_libsvm(path)
-        words = [str(w.message) for w in said if w.category is DataWarning]
+        words = [str(w.message) for w in caught if w.category is DataWarning]
         assert sorted(w.removeprefix(f"{path}: ") for w in words) == [
             "1 missing values: 1 in f1", "the last line has no newline; the file may be truncated",
         ]  # fmt: skip
@@ -219,8 +220,8 @@ def test_a_validation_set_is_remembered_for_its_training_set(file: Path, tmp_pat
     valid.write_text("".join(f"1 qid:{q} 1:{q} 8:1\n" for q in range(100, 120)))
     for train in (file, wider, file):
         like = stream_libsvm(train)
-        for known in (like, like.feature_space):
-            assert stream_libsvm(valid, like=known).n_features == like.n_features
+        for feature_source in (like, like.feature_space):
+            assert stream_libsvm(valid, like=feature_source).n_features == like.n_features
 
 
 def test_a_file_that_changes_after_the_start_is_refused_when_its_rows_are_needed(file: Path) -> None:
@@ -275,9 +276,9 @@ def test_a_read_only_folder_means_no_cache_and_one_line(file: Path) -> None:
 
 def test_a_cache_that_cannot_be_made_is_said_once(file: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file where the folder should be")
-    with pytest.warns(DataWarning, match="no cache in") as said:
+    with pytest.warns(DataWarning, match="no cache in") as caught:
         data = stream_libsvm(file, cache=tmp_path / "taken")
-    assert sum("no cache" in str(w.message) for w in said) == 1
+    assert sum("no cache" in str(w.message) for w in caught) == 1
     assert data.fingerprint == read_libsvm(file).fingerprint
 
 

@@ -18,8 +18,10 @@ def data() -> SyntheticData:
     return make_ranking_data(2000, seed=3)
 
 
-def named(data: SyntheticData, role: str) -> list[str]:
-    return [name for name, one in zip(data.dataset.feature_names, data.roles, strict=True) if one == role]
+def list_names(data: SyntheticData, role: str) -> list[str]:
+    return [
+        name for name, feature_role in zip(data.dataset.feature_names, data.roles, strict=True) if feature_role == role
+    ]
 
 
 def column(data: SyntheticData, name: str) -> np.ndarray:
@@ -41,10 +43,12 @@ def mean_ndcg_at_10(scores: np.ndarray, data: SyntheticData) -> float:
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_seed_does_not() -> None:
-    one, two, other = (make_ranking_data(50, seed=s) for s in (7, 7, 8))
-    assert one.dataset.fingerprint == two.dataset.fingerprint
-    np.testing.assert_array_equal(one.relevance, two.relevance)
-    assert one.dataset.fingerprint != other.dataset.fingerprint
+    first = make_ranking_data(50, seed=7)
+    second = make_ranking_data(50, seed=7)
+    other = make_ranking_data(50, seed=8)
+    assert first.dataset.fingerprint == second.dataset.fingerprint
+    np.testing.assert_array_equal(first.relevance, second.relevance)
+    assert first.dataset.fingerprint != other.dataset.fingerprint
 
 
 def test_more_useless_features_leave_all_other_numbers_alone() -> None:
@@ -82,19 +86,19 @@ def test_lists_respect_the_asked_mean_and_maximum() -> None:
 def test_every_role_is_there_and_named(data: SyntheticData) -> None:
     assert set(data.roles) == {"informative", "redundant", "useless", "query"}
     assert len(data.roles) == data.dataset.n_features
-    assert "bm25_title" in named(data, "informative")
-    assert "navigational" in named(data, "query")
-    assert all(name.startswith("noise_") for name in named(data, "useless"))
-    assert len(named(data, "useless")) == 8
+    assert "bm25_title" in list_names(data, "informative")
+    assert "navigational" in list_names(data, "query")
+    assert all(name.startswith("noise_") for name in list_names(data, "useless"))
+    assert len(list_names(data, "useless")) == 8
 
 
 def test_informative_features_tell_of_relevance_and_useless_ones_do_not(data: SyntheticData) -> None:
     # Age and depth matter in some queries only: the effect over all queries is small but there.
-    for name in named(data, "informative"):
-        known = ~np.isnan(column(data, name))
-        test = stats.spearmanr(column(data, name)[known], data.relevance[known])
+    for name in list_names(data, "informative"):
+        present = ~np.isnan(column(data, name))
+        test = stats.spearmanr(column(data, name)[present], data.relevance[present])
         assert test.pvalue < 1e-6, name
-    for name in named(data, "useless"):
+    for name in list_names(data, "useless"):
         assert abs(stats.spearmanr(column(data, name), data.relevance).statistic) < 0.012, name
 
 

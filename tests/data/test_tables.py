@@ -38,7 +38,8 @@ def write(tmp_path: Path) -> Write:
 
     def write_text(text: str | bytes, name: str = "data.csv") -> Path:
         path = tmp_path / name
-        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        content = text.encode() if isinstance(text, str) else text
+        path.write_bytes(content)
         return path
 
     return write_text
@@ -80,21 +81,24 @@ def test_a_table_is_the_same_in_every_format(
     tmp_path: Path, table: tuple[list[float], list[Any], list[list[float]]], kind: Any, chunk_bytes: int
 ) -> None:
     labels, qids, columns = table
-    named = {f"c{j}": np.array(column, kind) for j, column in enumerate(columns)}
+    feature_columns = {f"c{j}": np.array(column, kind) for j, column in enumerate(columns)}
     lines = [
-        f"{label!r} qid:{qid} " + " ".join(f"{j}:{float(column[i])!r}" for j, column in enumerate(named.values(), 1))
+        f"{label!r} qid:{qid} "
+        + " ".join(f"{j}:{float(column[i])!r}" for j, column in enumerate(feature_columns.values(), 1))
         for i, (label, qid) in enumerate(zip(labels, qids, strict=True))
     ]
-    (tmp_path / "t.txt").write_text("\n".join([*(f"# f{j}: c{j - 1}" for j in range(1, len(named) + 1)), *lines, ""]))
-    wanted = boostrank.read(tmp_path / "t.txt", layout="dense")
+    (tmp_path / "t.txt").write_text(
+        "\n".join([*(f"# f{j}: c{j - 1}" for j in range(1, len(feature_columns) + 1)), *lines, ""])
+    )
+    expected = boostrank.read(tmp_path / "t.txt", layout="dense")
     # pyarrow writes nulls of floats as empty cells, NaN as nan
-    for path in write_tables(tmp_path, {"label": labels, "qid": qids, **named}):
+    for path in write_tables(tmp_path, {"label": labels, "qid": qids, **feature_columns}):
         data = boostrank.read(path, chunk_bytes=chunk_bytes, threads=2)
-        assert data.feature_names == wanted.feature_names == tuple(named)
-        assert same_bits(data.features, wanted.features), path.name
-        assert data.labels.tolist() == wanted.labels.tolist()
-        assert data.queries.qid.tolist() == wanted.queries.qid.tolist()
-        assert data.queries.ptr.tolist() == wanted.queries.ptr.tolist()
+        assert data.feature_names == expected.feature_names == tuple(feature_columns)
+        assert same_bits(data.features, expected.features), path.name
+        assert data.labels.tolist() == expected.labels.tolist()
+        assert data.queries.qid.tolist() == expected.queries.qid.tolist()
+        assert data.queries.ptr.tolist() == expected.queries.ptr.tolist()
 
 
 TYPES = {
@@ -112,13 +116,13 @@ def test_columns_of_any_number_are_read_and_nulls_are_missing(tmp_path: Path, en
     write(pa.table(TYPES), str(path))
     data = boostrank.read(path)
     nan = math.nan
-    wanted = [
+    expected = [
         [1.5, 1, 1, 1, 5, nan],
         [2, nan, nan, 2, nan, nan],
         [3, 0, 3, nan, 5, nan],
         [4, 1, 2**24, 4, 7, nan],
     ]
-    np.testing.assert_array_equal(data.features, np.array(wanted, np.float32))
+    np.testing.assert_array_equal(data.features, np.array(expected, np.float32))
     assert data.queries.qid.tolist() == ["a", "7"]
     assert data.provenance.index_base is None
 
@@ -153,8 +157,9 @@ def test_text_within_other_types_is_no_text(tmp_path: Path, values: Any) -> None
         table = pa.table(good | {column: values})
         with pa.ipc.new_file(path, table.schema) as file:
             file.write_table(table)
+        categorical = "c" if column == "c" else None
         with refused(f"column '{column}' is of type ", words):
-            boostrank.read(path, categorical="c" if column == "c" else None)
+            boostrank.read(path, categorical=categorical)
 
 
 def test_decimals_are_no_categories(tmp_path: Path) -> None:
@@ -270,7 +275,10 @@ def test_the_options_of_the_reader_hold(write: Write) -> None:
             text, label="rel", qid="q", weight="w", drop="u", inf="missing", missing_tokens=["NA", "?"], regroup=True,
             on_bad_line="skip", max_bad_share=0.5, label_map="-1=0",
         )  # fmt: skip
-    assert any("1 of 5 rows skipped; the first: " in str(one.message) and ":7: " in str(one.message) for one in caught)
+    assert any(
+        "1 of 5 rows skipped; the first: " in str(warning.message) and ":7: " in str(warning.message)
+        for warning in caught
+    )
     assert data.queries.qid.tolist() == ["x", "y"]
     assert data.queries.weights is not None
     assert data.queries.weights.tolist() == [2.0, 1.0]
@@ -305,10 +313,10 @@ def test_a_column_that_hardly_is_a_feature_is_said(write: Write, drop: str | Non
         return
     with pytest.warns(DataWarning) as caught:
         boostrank.read(path)
-    words = [str(one.message) for one in caught]
-    assert any("'weight'" in one and "--drop weight" in one for one in words)
-    assert any("'docno'" in one and "--drop docno" in one for one in words)
-    assert any("'b': integers above 16,777,216 are rounded" in one for one in words)
+    words = [str(warning.message) for warning in caught]
+    assert any("'weight'" in message and "--drop weight" in message for message in words)
+    assert any("'docno'" in message and "--drop docno" in message for message in words)
+    assert any("'b': integers above 16,777,216 are rounded" in message for message in words)
 
 
 NAMED = {
@@ -319,10 +327,10 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("file_index", range(5))
 @pytest.mark.parametrize("threads", [1, 3])
-def test_documents_keep_their_names_on_request(tmp_path: Path, place: int, threads: int) -> None:
-    path = write_tables(tmp_path, NAMED)[place]
+def test_documents_keep_their_names_on_request(tmp_path: Path, file_index: int, threads: int) -> None:
+    path = write_tables(tmp_path, NAMED)[file_index]
     plain = boostrank.read(path)
     assert plain.feature_names == ("bm25",)
     assert plain.document_names is None
@@ -395,10 +403,10 @@ def test_rows_are_handed_on_without_labels(write: Write, tmp_path: Path) -> None
     write("b,a\n3,2\n5,4\n", "rows.csv")
     parquet.write_table(pa.table({"b": [3, 5], "a": [2, 4]}), tmp_path / "rows.parquet")
     for name in ("rows.csv", "rows.parquet"):
-        for columns, wanted in ((None, [[2.0, 3.0], [4.0, 5.0]]), (np.array([1]), [[3.0], [5.0]])):
+        for columns, expected in ((None, [[2.0, 3.0], [4.0, 5.0]]), (np.array([1]), [[3.0], [5.0]])):
             pieces = pieces_of_files(tmp_path / name, np.copy, like=train.feature_space, columns=columns, chunk_bytes=4)
             assert pieces is not None
-            assert np.concatenate(list(pieces)).tolist() == wanted
+            assert np.concatenate(list(pieces)).tolist() == expected
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
@@ -411,7 +419,8 @@ def test_rows_on_disk_are_those_in_memory_and_are_remembered(tmp_path: Path, end
         "b": rng.random(60),
     }
     path = next(p for p in write_tables(tmp_path, columns, 7) if p.suffix == f".{ending}")
-    first, again = (boostrank.stream(path, chunk_bytes=64) for _ in range(2))
+    first = boostrank.stream(path, chunk_bytes=64)
+    again = boostrank.stream(path, chunk_bytes=64)
     assert not again.features.is_open
     assert boostrank.read(path).fingerprint == first.fingerprint == again.fingerprint
     np.testing.assert_array_equal(again.features[3:20], boostrank.read(path).features[3:20])
@@ -452,14 +461,20 @@ def test_a_table_that_is_given_as_libsvm_is_recognised(write: Write, tmp_path: P
 
 def test_a_dictionary_may_hold_what_is_missing(tmp_path: Path) -> None:
     values = {"text": pa.array(["y", None, "x"]), "number": pa.array([5.0, math.nan, None])}
-    columns = {name: pa.DictionaryArray.from_arrays(pa.array([2, 1, 0, None]), one) for name, one in values.items()}
+    columns = {
+        name: pa.DictionaryArray.from_arrays(pa.array([2, 1, 0, None]), dictionary)
+        for name, dictionary in values.items()
+    }
     table = pa.table({"label": [1, 0, 0, 0], "qid": [1] * 4, **columns})
     feather.write_feather(table, str(tmp_path / "t.feather"))
     read, framed = boostrank.read(tmp_path / "t.feather"), RankingDataset.from_frame(table)
     nan = math.nan
     for data in (read, framed):
         np.testing.assert_array_equal(data.features, [[1, nan], [nan, nan], [0, 0], [nan, nan]])
-        assert {name: one.values for name, one in data.categories.items()} == {"text": ("y", "x"), "number": (5.0,)}
+        assert {name: categories.values for name, categories in data.categories.items()} == {
+            "text": ("y", "x"),
+            "number": (5.0,),
+        }
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather"])
@@ -495,9 +510,9 @@ def test_the_order_of_categories_is_that_of_a_frame_without_notes_of_pandas(
     else:
         frame = pa.table(frame | {"c": pa.DictionaryArray.from_arrays(pa.array([1, 0]), ["y", "x"], ordered=True)})
         parquet.write_table(frame, path) if ending == "parquet" else feather.write_feather(frame, str(path))
-    found = boostrank.read(path).categories
-    assert found == RankingDataset.from_frame(frame).categories
-    assert found["c"].ordered == (library == "pyarrow")
+    categories = boostrank.read(path).categories
+    assert categories == RankingDataset.from_frame(frame).categories
+    assert categories["c"].ordered == (library == "pyarrow")
 
 
 @pytest.mark.parametrize("noted", [{"ordered": True}, "abc", [1], 7, True, None])
@@ -565,21 +580,21 @@ def test_categories_are_those_of_data_frames_in_every_format(tmp_path: Path, str
     pandas = pytest.importorskip("pandas", reason="a frame to compare with")
     columns: dict[str, Any] = {"label": [0, 1, 2, 0, 1, 2], "qid": [1, 1, 1, 2, 2, 2], "colour": pa.array(COLOURS)}
     frame = pandas.DataFrame({"colour": pandas.Categorical(COLOURS, ["red", "blue", "green"])})
-    wanted = RankingDataset.from_arrays(frame, columns["label"], qid=columns["qid"])
+    expected = RankingDataset.from_arrays(frame, columns["label"], qid=columns["qid"])
     read = boostrank.stream if stream else boostrank.read
-    found = [read(path, categorical="colour", chunk_bytes=8, threads=2) for path in write_tables(tmp_path, columns)]
+    datasets = [read(path, categorical="colour", chunk_bytes=8, threads=2) for path in write_tables(tmp_path, columns)]
     declared = columns | {"colour": pa.array(COLOURS).dictionary_encode()}
-    found += [read(path, chunk_bytes=8) for path in write_tables(tmp_path, declared)[2:]]
+    datasets += [read(path, chunk_bytes=8) for path in write_tables(tmp_path, declared)[2:]]
     if stream:  # from the cache
-        found.append(read(tmp_path / "t.parquet", chunk_bytes=8))
-    for data in found:
+        datasets.append(read(tmp_path / "t.parquet", chunk_bytes=8))
+    for data in datasets:
         np.testing.assert_array_equal(data.features[0:6], np.array(CODES, np.float32))
-        assert data.categories == wanted.categories
+        assert data.categories == expected.categories
         assert data.provenance.index_base is None
 
 
 def test_categories_of_later_files_have_the_codes_of_the_training(write: Write, tmp_path: Path) -> None:
-    text = "label,qid,colour\n" + "".join(f"{i % 2},{i // 3},{one or ''}\n" for i, one in enumerate(COLOURS))
+    text = "label,qid,colour\n" + "".join(f"{i % 2},{i // 3},{colour or ''}\n" for i, colour in enumerate(COLOURS))
     train = boostrank.read(write(text, "train.csv"), categorical=["colour"])
     assert train.features.tolist()[2:] == CODES[2:]
     later = write("label,qid,colour\n1,9,green\n0,9, red\n1,9,pink\n0,9,pink\n", "later.csv")

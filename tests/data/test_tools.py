@@ -80,7 +80,7 @@ def run(name: str, source: object, output: Path, **options: object) -> list[Path
     }  # fmt: skip
     source = [source] if name == "merge" else source
     written = getattr(tools, name)(source, str(output), **(arguments[name] | options))
-    return [Path(one.path) for one in (written if isinstance(written, list) else [written])]
+    return [Path(part.path) for part in (written if isinstance(written, list) else [written])]
 
 
 TOOLS = ["split", "shard", "sample", "sort", "merge"]
@@ -123,22 +123,22 @@ def test_every_line_comes_out_once_and_no_query_is_cut(name: str, source: Path, 
 def test_comments_and_blank_lines_stay_with_the_row_that_follows(tmp_path: Path) -> None:
     text = "# head\n\n1 qid:1 1:1\n# of 1\n0 qid:1 1:2\n# of 2\n\n2 qid:2 1:1\n# tail\n"
     (tmp_path / "in").write_text(text)
-    one, two = run("shard", tmp_path / "in", tmp_path / "out-{}", shards=2)
-    assert one.read_text() + two.read_text() == text
-    assert two.read_text() == "# of 2\n\n2 qid:2 1:1\n# tail\n"
+    first, second = run("shard", tmp_path / "in", tmp_path / "out-{}", shards=2)
+    assert first.read_text() + second.read_text() == text
+    assert second.read_text() == "# of 2\n\n2 qid:2 1:1\n# tail\n"
 
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_a_pipe_and_compressed_files_give_what_the_plain_file_gives(name: str, source: Path, tmp_path: Path) -> None:
-    wanted = [path.read_bytes() for path in run(name, source, tmp_path / "plain.txt")]
+    expected = [path.read_bytes() for path in run(name, source, tmp_path / "plain.txt")]
     for kind, pack in {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstd.compress}.items():
         (tmp_path / "packed").write_bytes(pack(TEXT))
-        assert [p.read_bytes() for p in run(name, tmp_path / "packed", tmp_path / f"{kind}.txt")] == wanted
+        assert [p.read_bytes() for p in run(name, tmp_path / "packed", tmp_path / f"{kind}.txt")] == expected
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     writer = threading.Thread(target=fifo.write_bytes, args=(TEXT,))
     writer.start()
-    assert [path.read_bytes() for path in run(name, fifo, tmp_path / "piped.txt")] == wanted
+    assert [path.read_bytes() for path in run(name, fifo, tmp_path / "piped.txt")] == expected
     writer.join()
 
 
@@ -146,20 +146,20 @@ def test_a_pipe_and_compressed_files_give_what_the_plain_file_gives(name: str, s
 @pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
 def test_outputs_are_compressed_as_their_names_say(name: str, kind: str, source: Path, tmp_path: Path) -> None:
     unpack = {"gz": gzip.decompress, "bz2": bz2.decompress, "xz": lzma.decompress, "zst": zstd.decompress}[kind]
-    wanted = [path.read_bytes() for path in run(name, source, tmp_path / "plain.txt")]
+    expected = [path.read_bytes() for path in run(name, source, tmp_path / "plain.txt")]
     packed = run(name, source, tmp_path / f"out.txt.{kind}")
-    assert [unpack(path.read_bytes()) for path in packed] == wanted
+    assert [unpack(path.read_bytes()) for path in packed] == expected
     before = [path.read_bytes() for path in packed]
     assert [path.read_bytes() for path in run(name, source, tmp_path / f"out.txt.{kind}")] == before
 
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_several_files_are_one_data_set(name: str, source: Path, tmp_path: Path) -> None:
-    wanted = [path.read_bytes() for path in run(name, source, tmp_path / "plain.txt")]
+    expected = [path.read_bytes() for path in run(name, source, tmp_path / "plain.txt")]
     for i in range(4):
         (tmp_path / f"part{i}").write_text("".join(QUERIES[i * 10 : i * 10 + 10]).removesuffix("\n"))
     parts = run(name, tmp_path / "part*", tmp_path / "parts.txt")
-    assert [rows_of(path.read_bytes()) for path in parts] == [rows_of(text) for text in wanted]
+    assert [rows_of(path.read_bytes()) for path in parts] == [rows_of(text) for text in expected]
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -185,18 +185,18 @@ def test_a_split_does_not_depend_on_the_order_or_on_what_else_is_there(source: P
 def test_a_split_has_about_the_shares_that_were_asked_for(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("".join(f"1 qid:{i} 1:1\n" for i in range(20_000)))
     written = tools.split(tmp_path / "in", str(tmp_path / "out"), {"train": 0.8, "valid": 0.15, "test": 0.05})
-    for one, share in zip(written, (0.8, 0.15, 0.05), strict=True):
-        assert abs(one.queries / 20_000 - share) < 4 * (share * (1 - share) / 20_000) ** 0.5
-    assert sum(one.rows for one in written) == 20_000
+    for part, share in zip(written, (0.8, 0.15, 0.05), strict=True):
+        assert abs(part.queries / 20_000 - share) < 4 * (share * (1 - share) / 20_000) ** 0.5
+    assert sum(part.rows for part in written) == 20_000
 
 
 def test_shards_differ_by_no_more_than_the_longest_query(source: Path, tmp_path: Path) -> None:
     for shards in (1, 2, 7):
         written = tools.shard(source, str(tmp_path / "s-{:02}.txt"), shards)
-        assert [one.path for one in written] == [str(tmp_path / f"s-{i:02}.txt") for i in range(shards)]
-        rows = [one.rows for one in written]
+        assert [part.path for part in written] == [str(tmp_path / f"s-{i:02}.txt") for i in range(shards)]
+        rows = [part.rows for part in written]
         assert max(rows) - min(rows) <= 10
-        assert sum(one.queries for one in written) == len(QUERIES)
+        assert sum(part.queries for part in written) == len(QUERIES)
 
 
 @pytest.mark.usefixtures("chunks")
@@ -216,11 +216,11 @@ def test_a_sample_has_as_many_whole_queries_as_asked_for(source: Path, tmp_path:
 def test_a_sample_does_not_depend_on_the_order(source: Path, tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(reordered(QUERIES))
     for options in ({"queries": 9}, {"queries": 0.4}):
-        (one,) = run("sample", source, tmp_path / "one", **options)
-        (two,) = run("sample", tmp_path / "other", tmp_path / "two", **options)
-        assert sorted(qids(one.read_bytes())) == sorted(qids(two.read_bytes()))
-        (three,) = run("sample", source, tmp_path / "three", seed=8, **options)
-        assert qids(three.read_bytes()) != qids(one.read_bytes())
+        (sample,) = run("sample", source, tmp_path / "one", **options)
+        (reordered_sample,) = run("sample", tmp_path / "other", tmp_path / "two", **options)
+        assert sorted(qids(sample.read_bytes())) == sorted(qids(reordered_sample.read_bytes()))
+        (reseeded_sample,) = run("sample", source, tmp_path / "three", seed=8, **options)
+        assert qids(reseeded_sample.read_bytes()) != qids(sample.read_bytes())
 
 
 def test_a_sample_is_not_a_subset_of_the_first_part_of_a_split(source: Path, tmp_path: Path) -> None:
@@ -237,8 +237,8 @@ def test_sorting_brings_rows_together_stably(memory: int, tmp_path: Path) -> Non
     (tmp_path / "in").write_text("".join(f"{i % 5} qid:{q} 1:{i}\n" for q, i in rows))
     tools.sort(tmp_path / "in", str(tmp_path / "out"), memory=memory)
     firsts = {q: min(i for p, i in rows if p == q) for q, _ in rows}
-    wanted = sorted(rows, key=lambda row: (firsts[row[0]], row[1]))
-    assert (tmp_path / "out").read_text() == "".join(f"{i % 5} qid:{q} 1:{i}\n" for q, i in wanted)
+    expected = sorted(rows, key=lambda row: (firsts[row[0]], row[1]))
+    assert (tmp_path / "out").read_text() == "".join(f"{i % 5} qid:{q} 1:{i}\n" for q, i in expected)
     assert same_data(read_libsvm(tmp_path / "out"), read_libsvm(tmp_path / "in", regroup=True))
 
 

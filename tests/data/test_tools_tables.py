@@ -25,17 +25,21 @@ ENDINGS = ["csv", "tsv.gz", "parquet", "arrow", "arrows"]
 def make_table(queries: int = 40, seed: int = 0) -> pa.Table:
     """Query ids as text, large integers, nulls, text, categories with an order, times, lists."""
     rng = np.random.default_rng(seed)
-    qid = np.repeat([f"q {i}" if i % 2 else str(i) for i in rng.permutation(queries)], rng.integers(1, 9, queries))
+    ids = [f"q {i}" if i % 2 else str(i) for i in rng.permutation(queries)]
+    qid = np.repeat(ids, rng.integers(1, 9, queries))
     n = qid.size
     codes = pa.array(rng.integers(0, 3, n), pa.int8())
     colours = pa.DictionaryArray.from_arrays(codes, ["red", "blue", "none"], ordered=True)
+    skus = [f'"{i}", "é"' if i % 5 else f"00{i}" for i in range(n)]
+    large = [2**53 + i if i % 7 else None for i in range(n)]
+    prices = [f"{i / 7:.20f}"[:12] if i % 3 else "" for i in range(n)]
     return pa.table(
         {
-            "sku": [f'"{i}", "é"' if i % 5 else f"00{i}" for i in range(n)],
+            "sku": skus,
             "query": qid,
             "grade": rng.integers(0, 5, n),
-            "id": pa.array([2**53 + i if i % 7 else None for i in range(n)], pa.int64()),
-            "price": pa.array([f"{i / 7:.20f}"[:12] if i % 3 else "" for i in range(n)]),
+            "id": pa.array(large, pa.int64()),
+            "price": pa.array(prices),
             "colour": colours,
             "at": pa.array(np.arange(n), pa.timestamp("ns")),
         }
@@ -45,10 +49,14 @@ def make_table(queries: int = 40, seed: int = 0) -> pa.Table:
 def write(table: pa.Table, path: Path) -> Path:
     ending = path.suffixes[0]
     if ending in (".csv", ".tsv"):
-        options = pa.csv.WriteOptions(delimiter="," if ending == ".csv" else "\t")
+        delimiter = "," if ending == ".csv" else "\t"
+        options = pa.csv.WriteOptions(delimiter=delimiter)
         plain = path.with_name("plain")
         pa.csv.write_csv(table.set_column(5, "colour", table["colour"].cast(pa.string())), plain, options)
-        path.write_bytes(gzip.compress(plain.read_bytes()) if path.suffix == ".gz" else plain.read_bytes())
+        content = plain.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.compress(content)
+        path.write_bytes(content)
         plain.unlink()
     elif ending == ".parquet":
         pa.parquet.write_table(table, path, row_group_size=17)
@@ -62,16 +70,16 @@ def write(table: pa.Table, path: Path) -> Path:
 
 def rows_of(*paths: Path) -> list[Any]:
     """Lines, or rows with their types."""
-    found: list[Any] = []
+    rows: list[Any] = []
     for path in paths:
         body = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         if path.name.endswith((".csv", ".tsv.gz")):
-            found += body.split(b"\n")[1:-1]
+            rows += body.split(b"\n")[1:-1]
         else:
             table = pa.parquet.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_file(path).read_all()
-            types = tuple(str(one.type) for one in table.schema)
-            found += [(types, *row.values()) for row in table.to_pylist()]
-    return found
+            types = tuple(str(field.type) for field in table.schema)
+            rows += [(types, *row.values()) for row in table.to_pylist()]
+    return rows
 
 
 @pytest.fixture(params=ENDINGS)
@@ -98,12 +106,12 @@ def original(source: Path) -> list[Any]:
 
 def keyed(source: Path, **options: Any) -> list[bytes]:
     """Query ids in order, each once as long as its rows follow each other."""
-    found = pieces.DataFiles(source, None, options).pieces()
-    return [piece.qid for piece in found if piece.begins]
+    data_pieces = pieces.DataFiles(source, None, options).pieces()
+    return [piece.qid for piece in data_pieces if piece.begins]
 
 
 def test_shards_merged_again_are_the_same_rows(source: Path) -> None:
-    parts = [Path(one.path) for one in tools.shard(source, str(output(source)), 3)]
+    parts = [Path(part.path) for part in tools.shard(source, str(output(source)), 3)]
     assert sorted(map(repr, rows_of(*parts))) == sorted(map(repr, original(source)))
     whole = tools.merge(parts, str(output(source, "whole")))
     assert rows_of(Path(whole.path)) == rows_of(*parts)
@@ -114,13 +122,13 @@ def test_shards_merged_again_are_the_same_rows(source: Path) -> None:
 
 def test_a_split_is_that_of_the_ids_in_any_format(source: Path, tmp_path: Path) -> None:
     parts = {"a": 0.5, "b": 0.5}
-    drawn = [keyed(Path(one.path)) for one in tools.split(source, str(output(source)), parts, seed=3)]
+    drawn = [keyed(Path(part.path)) for part in tools.split(source, str(output(source)), parts, seed=3)]
     libsvm = tmp_path / "in.txt"
     libsvm.write_text("".join(f"1 qid:{qid.decode().replace(' ', '_')} 1:1\n" for qid in keyed(source)))
-    numbers = [[q for q in one if b" " not in q] for one in drawn]
-    theirs = [keyed(Path(one.path)) for one in tools.split(libsvm, str(tmp_path / "o.txt"), parts, seed=3)]
-    assert numbers == [[q for q in one if b"_" not in q] for one in theirs]
-    again = [keyed(Path(one.path)) for one in tools.split(source, str(output(source)), parts, seed=4)]
+    numbers = [[q for q in ids if b" " not in q] for ids in drawn]
+    theirs = [keyed(Path(part.path)) for part in tools.split(libsvm, str(tmp_path / "o.txt"), parts, seed=3)]
+    assert numbers == [[q for q in ids if b"_" not in q] for ids in theirs]
+    again = [keyed(Path(part.path)) for part in tools.split(source, str(output(source)), parts, seed=4)]
     assert again != drawn
 
 
@@ -144,11 +152,11 @@ def test_sorting_is_what_the_reader_regroups(memory: int, source: Path, tmp_path
     options = {"drop": ("sku", "price", "at"), "categorical": ("colour",)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        ours, wanted = read_files(output(source), **options), read_files(mixed, regroup=True, **options)
-    assert ours.queries.qid.tolist() == wanted.queries.qid.tolist()
-    np.testing.assert_array_equal(ours.labels, wanted.labels)
-    np.testing.assert_array_equal(ours.features, wanted.features)
-    assert ours.categories == wanted.categories
+        ours, expected = read_files(output(source), **options), read_files(mixed, regroup=True, **options)
+    assert ours.queries.qid.tolist() == expected.queries.qid.tolist()
+    np.testing.assert_array_equal(ours.labels, expected.labels)
+    np.testing.assert_array_equal(ours.features, expected.features)
+    assert ours.categories == expected.categories
 
 
 def test_renaming_changes_the_ids_alone(source: Path) -> None:
@@ -200,13 +208,14 @@ def test_parquet_and_arrow_are_written_by_the_name(tmp_path: Path) -> None:
     assert pa.parquet.read_schema(tmp_path / "back.parquet").equals(make_table().schema)
 
 
-@pytest.mark.parametrize(("given", "name"), [("csv", "o.parquet"), ("parquet", "o.csv"), ("parquet", "o.parquet.gz"),
+@pytest.mark.parametrize(("ending", "name"), [("csv", "o.parquet"), ("parquet", "o.csv"), ("parquet", "o.parquet.gz"),
                                              ("arrow", "-"), ("csv", "o.tsv")])  # fmt: skip
-def test_an_output_of_another_format_is_refused(given: str, name: str, tmp_path: Path) -> None:
-    source = write(make_table(), tmp_path / f"in.{given}")
+def test_an_output_of_another_format_is_refused(ending: str, name: str, tmp_path: Path) -> None:
+    source = write(make_table(), tmp_path / f"in.{ending}")
+    output_path = name if name == "-" else str(tmp_path / name)
     with pytest.raises(ParameterError, match=name):
-        tools.merge([source], name if name == "-" else str(tmp_path / name))
-    assert {one.name for one in tmp_path.iterdir()} == {source.name}
+        tools.merge([source], output_path)
+    assert {path.name for path in tmp_path.iterdir()} == {source.name}
 
 
 def test_a_row_without_a_query_id_and_a_query_that_comes_back_are_refused_with_their_place(source: Path) -> None:
@@ -217,8 +226,8 @@ def test_a_row_without_a_query_id_and_a_query_that_comes_back_are_refused_with_t
         bad = write(table.set_column(1, "query", changed), source.with_name(name + "".join(source.suffixes)))
         with pytest.raises(FileFormatError) as caught:
             tools.split(bad, str(output(source)), {"a": 0.5, "b": 0.5})
-        place = f"row {row + 1}:" if source.suffix in (".parquet", ".arrow", ".arrows") else f":{row + 2}:"
-        assert place in str(caught.value)
+        location = f"row {row + 1}:" if source.suffix in (".parquet", ".arrow", ".arrows") else f":{row + 2}:"
+        assert location in str(caught.value)
 
 
 def test_lines_keep_quotes_blank_lines_and_line_ends(tmp_path: Path) -> None:

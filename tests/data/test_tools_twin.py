@@ -51,12 +51,14 @@ def test_sorting_is_what_the_reader_regroups(text: bytes, chunk: int) -> None:
             assert theirs is not None, ours
             assert str(theirs) == str(ours) or theirs.line < (ours.line or sys.maxsize)
             return
-        made = output.read_bytes()
+        sorted_bytes = output.read_bytes()
         body = text.removeprefix(b"\xef\xbb\xbf")
-        assert Counter(made.split(b"\n")) == Counter((body if body.endswith(b"\n") else body + b"\n").split(b"\n"))
+        if not body.endswith(b"\n"):
+            body += b"\n"
+        assert Counter(sorted_bytes.split(b"\n")) == Counter(body.split(b"\n"))
         if theirs is None:
-            wanted = read_libsvm(io.BytesIO(text), regroup=True, **options)
-            assert same_data(read_libsvm(io.BytesIO(made), **options), wanted)
+            expected = read_libsvm(io.BytesIO(text), regroup=True, **options)
+            assert same_data(read_libsvm(io.BytesIO(sorted_bytes), **options), expected)
 
 
 def test_every_tool_agrees_with_the_reader_about_queries(tmp_path: Path) -> None:
@@ -68,11 +70,11 @@ def test_every_tool_agrees_with_the_reader_about_queries(tmp_path: Path) -> None
         sizes = dict(zip(*(x.tolist() for x in _queries_of(tmp_path / "in")), strict=True))
         shards = tools.shard(tmp_path / "in", str(tmp_path / "s"), 4)
         sampled = tools.sample(tmp_path / "in", str(tmp_path / "t"), queries=11, seed=round)
-        for one in [*shards, sampled]:
-            part = dict(zip(*(x.tolist() for x in _queries_of(Path(one.path))), strict=True))
+        for output_part in [*shards, sampled]:
+            part = dict(zip(*(x.tolist() for x in _queries_of(Path(output_part.path))), strict=True))
             assert part.items() <= sizes.items()
-            assert (one.queries, one.rows) == (len(part), sum(part.values()))
-        assert sum(one.queries for one in shards) == len(sizes)
+            assert (output_part.queries, output_part.rows) == (len(part), sum(part.values()))
+        assert sum(shard.queries for shard in shards) == len(sizes)
 
 
 def _queries_of(path: Path):  # type: ignore[no-untyped-def]

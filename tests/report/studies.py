@@ -25,10 +25,10 @@ def study(
     """A context of a model, or of scores that stand for one."""
     if model is not None:
         model, data = model.over_columns(data)
-    made = Context(model, data, metrics, **more)
+    context = Context(model, data, metrics, **more)
     if scores is not None:
-        made.scores, made.start = np.asarray(scores, np.float64), start
-    return made
+        context.scores, context.start = np.asarray(scores, np.float64), start
+    return context
 
 
 def words_of(section: PageSection) -> str:

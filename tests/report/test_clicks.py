@@ -53,7 +53,7 @@ def model(data: RankingDataset, log: ClickLog) -> RankingModel:
 
 
 @pytest.fixture(scope="module")
-def told(model: RankingModel, data: RankingDataset, log: ClickLog, old: np.ndarray) -> Report:
+def click_report(model: RankingModel, data: RankingDataset, log: ClickLog, old: np.ndarray) -> Report:
     return report(model, data, "ndcg@5", clicks=log, baseline=old, baseline_name="old", only=["clicks"], threads=1)
 
 
@@ -62,15 +62,15 @@ def entries(log: ClickLog) -> list[tuple[int, int, int, int]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def text_of(found: Report) -> str:
-    (section,) = (one for one in found.sections if one.name == "clicks")
+def text_of(click_report: Report) -> str:
+    (section,) = [section for section in click_report.sections if section.name == "clicks"]
     return words_of(section)
 
 
-def test_positions_and_propensities(told: Report, data: RankingDataset, log: ClickLog) -> None:
+def test_positions_and_propensities(click_report: Report, data: RankingDataset, log: ClickLog) -> None:
     curve = estimate_propensities(log, data.queries)
     assert curve.errors is not None
-    frame = told.frames["click positions"].set_index("position")
+    frame = click_report.frames["click positions"].set_index("position")
     assert frame.index.tolist() == [1, 2, 3, 4, 5, 6]
     for p, row in frame.iterrows():
         assert row["impressions"] == sum(n for _, at, n, _ in entries(log) if at == p)
@@ -79,29 +79,31 @@ def test_positions_and_propensities(told: Report, data: RankingDataset, log: Cli
         e, error = curve.examination[p - 1], curve.errors[p - 1]
         assert row["propensity"] == pytest.approx(e)
         assert (row["low"], row["high"]) == pytest.approx((e * np.exp(-1.96 * error), e * np.exp(1.96 * error)))
-    chart = told.charts["clicks-propensities"]
+    chart = click_report.charts["clicks-propensities"]
     np.testing.assert_array_equal(chart.frame["propensity"], frame["propensity"])
     assert f"{curve.examination[5]:.2f} at position 6" in chart.description
     positions = Counter(row for row, *_ in entries(log))
     moved = {row for row, count in positions.items() if count > 1}
     clicked = {row for row, _, _, c in entries(log) if c}
-    assert told.clicks.moved == pytest.approx(len(moved & clicked) / len(clicked))
-    assert f" from {len(moved & clicked)} clicked documents" in text_of(told)
+    assert click_report.clicks.moved == pytest.approx(len(moved & clicked) / len(clicked))
+    assert f" from {len(moved & clicked)} clicked documents" in text_of(click_report)
 
 
 def test_documents_that_were_never_shown(
-    told: Report, model: RankingModel, data: RankingDataset, log: ClickLog
+    click_report: Report, model: RankingModel, data: RankingDataset, log: ClickLog
 ) -> None:
-    shown = {row for row, *_ in entries(log)}
-    found: ClickData = told.clicks
-    assert (found.documents, found.shown) == (data.n_documents, len(shown))
-    assert found.prior == 0.5  # as the model was trained with
+    shown_rows = {row for row, *_ in entries(log)}
+    click_data: ClickData = click_report.clicks
+    assert (click_data.documents, click_data.shown) == (data.n_documents, len(shown_rows))
+    assert click_data.prior == 0.5  # as the model was trained with
     scores = model.predict(data)
     tops = [a + np.argsort(-scores[a:b], kind="stable")[:10] for a, b in pairwise(data.queries.ptr)]
-    assert found.top_shown == pytest.approx(np.mean([row in shown for row in np.concatenate(tops).tolist()]))
+    assert click_data.top_shown == pytest.approx(np.mean([row in shown_rows for row in np.concatenate(tops).tolist()]))
 
 
-def test_the_other_ranker(told: Report, model: RankingModel, data: RankingDataset, log: ClickLog, old: Any) -> None:
+def test_the_other_ranker(
+    click_report: Report, model: RankingModel, data: RankingDataset, log: ClickLog, old: Any
+) -> None:
     e, new = estimate_propensities(log, data.queries).examination, model.predict(data)
     clicks, exposure = np.zeros((2, data.n_documents))
     for row, p, n, c in entries(log):
@@ -114,23 +116,28 @@ def test_the_other_ranker(told: Report, model: RankingModel, data: RankingDatase
         for i, s in enumerate((old[a:b], new[a:b])):
             order = np.argsort(-s, kind="stable")[:10]
             weights[i, order] = 1.0 / np.log2(np.arange(2, len(order) + 2))
-            tied = np.array([gains[a:b][s == one].mean() for one in s])  # the mean over orders of equal scores
-            values.append(tied[order] @ weights[i, order] if gains[a:b].any() else np.nan)
+            tied = np.array([gains[a:b][s == score].mean() for score in s])  # the mean over orders of equal scores
+            value = tied[order] @ weights[i, order] if gains[a:b].any() else np.nan
+            values.append(value)
         expected.append(values)
-    against = told.clicks.against
+    against = click_report.clicks.against
     assert against.name == "old"
     means = np.nanmean(np.array(expected), axis=0)
     assert (against.gate.old, against.gate.new) == pytest.approx(means)
     d = against.gate.difference
-    verdict = "better" if d.low > 0 else "worse" if d.high < 0 else "unclear"
+    verdict = "unclear"
+    if d.low > 0:
+        verdict = "better"
+    elif d.high < 0:
+        verdict = "worse"
     assert against.verdict == verdict
     words = {"better": "Clicks prefer the model to old", "worse": "Clicks prefer old to the model",
              "unclear": "Clicks do not distinguish the model from old"}  # fmt: skip
-    assert f"{words[verdict]}: exposure-DCG@10 of {d.queries} queries: {means[1]:.4f} against" in text_of(told)
+    assert f"{words[verdict]}: exposure-DCG@10 of {d.queries} queries: {means[1]:.4f} against" in text_of(click_report)
 
 
 def test_any_order_of_rows_gives_the_same(
-    told: Report, model: Any, data: RankingDataset, log: ClickLog, old: Any
+    click_report: Report, model: Any, data: RankingDataset, log: ClickLog, old: Any
 ) -> None:
     order = np.random.default_rng(1).permutation(data.n_documents)
     other = RankingDataset.from_arrays(
@@ -140,7 +147,7 @@ def test_any_order_of_rows_gives_the_same(
     number = np.argsort(order)  # old row -> row of the file
     same = report(model, other, "ndcg@5", clicks=log.renumbered(number), baseline=old[order], baseline_name="old",
                   only=["clicks"], threads=1)  # fmt: skip
-    mine, theirs = told.clicks, same.clicks
+    mine, theirs = click_report.clicks, same.clicks
     np.testing.assert_allclose(mine.propensities.errors, theirs.propensities.errors)
     assert (mine.shown, mine.top_shown) == (theirs.shown, pytest.approx(theirs.top_shown))
     assert mine.against.gate.new == pytest.approx(theirs.against.gate.new)
@@ -151,14 +158,16 @@ def test_without_moves_the_models_propensities_serve_and_clicks_do_not_tell_rank
 ) -> None:
     first = np.unique(log.rows, return_index=True)[1]
     still = ClickLog(log.rows[first], log.positions[first], log.impressions[first], log.clicks[first], log.n_documents)
-    told = report(model, data, "ndcg@5", clicks=still, baseline=old, baseline_name="old", only=["clicks"], threads=1)
-    assert (told.clicks.origin, told.clicks.check) == ("model", None)
-    assert told.clicks.against.gate is None
-    assert "The log cannot test the propensities" in text_of(told)
-    assert "no clicked document was shown at two positions" in text_of(told)
+    click_report = report(
+        model, data, "ndcg@5", clicks=still, baseline=old, baseline_name="old", only=["clicks"], threads=1
+    )
+    assert (click_report.clicks.origin, click_report.clicks.check) == ("model", None)
+    assert click_report.clicks.against.gate is None
+    assert "The log cannot test the propensities" in text_of(click_report)
+    assert "no clicked document was shown at two positions" in text_of(click_report)
     plain = boostrank.train(PARAMS, data, 2)
-    found = report(plain, data, "ndcg@5", clicks=still, only=["clicks", "verdict"], threads=1)
-    assert "no clicked document was shown both at position 1" in found.missing["clicks"]
+    plain_report = report(plain, data, "ndcg@5", clicks=still, only=["clicks", "verdict"], threads=1)
+    assert "no clicked document was shown both at position 1" in plain_report.missing["clicks"]
 
 
 def test_given_propensities_are_checked(model: RankingModel, data: RankingDataset, log: ClickLog) -> None:
@@ -178,8 +187,8 @@ def test_given_propensities_are_checked(model: RankingModel, data: RankingDatase
 def test_no_section_without_clicks_unless_it_is_asked_for(
     model: RankingModel, data: RankingDataset, log: ClickLog
 ) -> None:
-    found = report(model, data, "ndcg@5", only=["verdict"], threads=1)
-    assert "clicks" not in [section.name for section in found.sections]
+    plain_report = report(model, data, "ndcg@5", only=["verdict"], threads=1)
+    assert "clicks" not in [section.name for section in plain_report.sections]
     with pytest.raises(DataError, match="no click log"):
         report(model, data, "ndcg@5", only=["clicks"], threads=1)
     none = replace(log, clicks=np.zeros_like(log.clicks))
@@ -188,8 +197,8 @@ def test_no_section_without_clicks_unless_it_is_asked_for(
 
 
 def test_the_record_of_a_stranger_is_not_taken_for_granted(model: RankingModel) -> None:
-    known, prior = learnt_from(model)
-    assert known is not None
+    propensities, prior = learnt_from(model)
+    assert propensities is not None
     assert prior == 0.5
     for junk in (None, [], {"reader": 4}, {"reader": {"clicks": []}}, {"reader": {"clicks": {"propensities": {}}}},
                  {"reader": {"clicks": {"propensities": {"version": 1, "examination": [1, 10**400]}}}},

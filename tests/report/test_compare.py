@@ -43,20 +43,20 @@ def held_out() -> RankingDataset:
 
 
 @pytest.fixture(scope="module")
-def found(held_out: RankingDataset) -> Comparison:
+def comparison(held_out: RankingDataset) -> Comparison:
     """Two score files, three metrics."""
     old, new = scores_for(held_out, 1.0, 1), scores_for(held_out, 1.5, 2)
     return compare(old, new, held_out, ["ndcg@10", "map", "precision@5"])
 
 
 def test_means_are_those_of_evaluate_and_the_difference_that_of_paired_difference(
-    held_out: RankingDataset, found: Comparison
+    held_out: RankingDataset, comparison: Comparison
 ) -> None:
     sides = [
-        evaluate(list(found.metrics), held_out.labels, scores_for(held_out, noise, seed), held_out.queries)
+        evaluate(list(comparison.metrics), held_out.labels, scores_for(held_out, noise, seed), held_out.queries)
         for noise, seed in ((1.0, 1), (1.5, 2))
     ]
-    for name, d in found.metrics.items():
+    for name, d in comparison.metrics.items():
         old, new = sides[0][name], sides[1][name]
         expected = paired_difference(new.per_query, old.per_query)
         assert (d.mean, d.low, d.high, d.p, d.queries) == (
@@ -65,18 +65,18 @@ def test_means_are_those_of_evaluate_and_the_difference_that_of_paired_differenc
         assert (d.old, d.new) == pytest.approx((old.mean, new.mean), abs=1e-14)
 
 
-def test_it_prints_as_its_first_table(found: Comparison) -> None:
-    name, *lines = repr(found).splitlines()
+def test_it_prints_as_its_first_table(comparison: Comparison) -> None:
+    name, *lines = repr(comparison).splitlines()
     assert name == "<Comparison>"
     assert lines[0].split()[:6] == ["metric", "kind", "segment", "queries", "old", "new"]
-    rows = len(found.table())
+    rows = len(comparison.table())
     assert len(lines) == 1 + min(rows, 10) + (rows > 10)
-    assert f"{found.metrics['ndcg@10'].new:.4f}" in lines[1]
+    assert f"{comparison.metrics['ndcg@10'].new:.4f}" in lines[1]
 
 
-def test_interval_and_p_value_are_scipy_s(found: Comparison) -> None:
-    for name, d in found.metrics.items():
-        values = found.per_query[name]
+def test_interval_and_p_value_are_scipy_s(comparison: Comparison) -> None:
+    for name, d in comparison.metrics.items():
+        values = comparison.per_query[name]
         old, new = values[~np.isnan(values[:, 0])].T
         n = new.size  # Hesterberg 2015: wider by Student's tails and the factor n / (n - 1)
         level = 2 * stats.norm.cdf(np.sqrt(n / (n - 1)) * stats.t.ppf(0.975, n - 1)) - 1
@@ -95,15 +95,15 @@ def test_interval_and_p_value_are_scipy_s(found: Comparison) -> None:
 
 def test_few_queries_have_scipy_s_exact_p_value_and_as_a_segment_no_interval() -> None:
     data = ranking(9, 3)
-    found = compare(scores_for(data, 1.0, 1), scores_for(data, 2.0, 2), data, "dcg@10")
-    values = found.per_query["dcg@10"]
+    comparison = compare(scores_for(data, 1.0, 1), scores_for(data, 2.0, 2), data, "dcg@10")
+    values = comparison.per_query["dcg@10"]
     old, new = values[~np.isnan(values[:, 0])].T
     exact = stats.permutation_test(
         (new, old), lambda x, y, axis: np.mean(x - y, axis=axis), permutation_type="samples", vectorized=True,
         n_resamples=np.inf,
     )  # fmt: skip
-    assert found.metrics["dcg@10"].p == pytest.approx(exact.pvalue, abs=1e-12)
-    assert np.isnan([[s.low, s.high] for s in found.segments]).all()
+    assert comparison.metrics["dcg@10"].p == pytest.approx(exact.pvalue, abs=1e-12)
+    assert np.isnan([[s.low, s.high] for s in comparison.segments]).all()
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,8 @@ def population() -> np.ndarray:
     """NDCG@10 differences of 3,000 queries: many are 0, the others skewed."""
     data = ranking(3000, 5, longest=12)
     bound = BoundMetrics("ndcg@10", data.labels, data.queries)
-    old, new = (bound.per_query(scores_for(data, noise, seed))["ndcg@10"] for noise, seed in ((0.5, 1), (0.8, 2)))
+    old = bound.per_query(scores_for(data, 0.5, 1))["ndcg@10"]
+    new = bound.per_query(scores_for(data, 0.8, 2))["ndcg@10"]
     change = (new - old)[~np.isnan(old)]
     assert 0.1 < np.mean(change == 0.0) < 0.9
     assert abs(stats.skew(change)) > 0.5
@@ -138,9 +139,9 @@ def test_a_difference_by_chance_is_found_significant_as_often_as_alpha_says(popu
     assert 0.03 <= wrong / times <= 0.065
 
 
-def test_queries_are_counted_as_better_same_or_worse(found: Comparison) -> None:
-    for name, d in found.metrics.items():
-        change = np.diff(found.per_query[name], axis=1)[:, 0]
+def test_queries_are_counted_as_better_same_or_worse(comparison: Comparison) -> None:
+    for name, d in comparison.metrics.items():
+        change = np.diff(comparison.per_query[name], axis=1)[:, 0]
         change = change[~np.isnan(change)]
         assert d.better == sum(change > 1e-12)
         assert d.worse == sum(change < -1e-12)
@@ -170,11 +171,13 @@ def test_weights_weigh_means_and_not_counts(held_out: RankingDataset) -> None:
 
 def test_the_top_is_compared_as_sets(held_out: RankingDataset) -> None:
     rng = np.random.default_rng(4)
-    old, new = (np.round(rng.random(held_out.n_documents), 1) for _ in range(2))  # with ties
+    old = np.round(rng.random(held_out.n_documents), 1)  # with ties
+    new = np.round(rng.random(held_out.n_documents), 1)
     ptr, shares, firsts = held_out.queries.ptr, [], []
     for a, b in itertools.pairwise(ptr.tolist()):
         tops = [[*np.argsort(-s[a:b], kind="stable")] for s in (old, new)]
-        shares.append(1 - len({*tops[0][:4]} & {*tops[1][:4]}) / 4 if b - a > 4 else np.nan)
+        share = 1 - len({*tops[0][:4]} & {*tops[1][:4]}) / 4 if b - a > 4 else np.nan
+        shares.append(share)
         if b - a > 1:
             firsts.append(tops[0][0] != tops[1][0])
     ranks = [held_out.queries.ranks(s) for s in (old, new)]
@@ -208,27 +211,27 @@ def test_segments_are_comparisons_of_their_own_queries(held_out: RankingDataset)
 
 def test_holm_counts_only_segments_in_which_a_query_changed() -> None:
     data = ranking(80, 6, longest=12)
-    found = compare(scores_for(data, 0.5, 1), scores_for(data, 1.5, 2), data)
-    changed = [s for s in found.segments if s.better + s.worse]
-    (still,) = (s for s in found.segments if s not in changed)
+    comparison = compare(scores_for(data, 0.5, 1), scores_for(data, 1.5, 2), data)
+    changed = [s for s in comparison.segments if s.better + s.worse]
+    (still,) = [s for s in comparison.segments if s not in changed]
     assert (still.segment, still.p_holm) == ("1 document", 1.0)
     lowest = min(changed, key=lambda s: s.p)
     assert lowest.p_holm == pytest.approx(len(changed) * lowest.p)
     assert lowest.p_holm < 1.0
 
 
-def test_regressions_are_the_queries_that_lost_most(found: Comparison) -> None:
-    change = np.diff(found.per_query["ndcg@10"], axis=1)[:, 0]
+def test_regressions_are_the_queries_that_lost_most(comparison: Comparison) -> None:
+    change = np.diff(comparison.per_query["ndcg@10"], axis=1)[:, 0]
     worst = np.sort(change[change < 0])[:20]
-    np.testing.assert_allclose([r.new - r.old for r in found.regressions], worst)
-    assert found.regressions[0].qid == str(np.nanargmin(change))
+    np.testing.assert_allclose([r.new - r.old for r in comparison.regressions], worst)
+    assert comparison.regressions[0].qid == str(np.nanargmin(change))
 
 
 def test_the_documents_that_moved_are_told_with_ranks_and_label() -> None:
     data = RankingDataset.from_arrays(np.zeros((4, 1)), [3, 0, 1, 0], qid=["q"] * 4)
     data = replace(data, document_names=["a", "b", "c", "d"])
-    found = compare([4, 3, 2, 1], [3, 4, 2, 1], data, "ndcg", top=3)
-    (regression,) = found.regressions
+    comparison = compare([4, 3, 2, 1], [3, 4, 2, 1], data, "ndcg", top=3)
+    (regression,) = comparison.regressions
     assert regression.moves == (RankChange("a", 0, 3.0, 1, 2), RankChange("b", 1, 0.0, 2, 1))
     assert regression.swap is not None
     assert (regression.swap.fell.document, regression.swap.rose.document) == ("a", "b")
@@ -281,9 +284,9 @@ def models(tmp_path_factory: Any) -> tuple[boostrank.RankingModel, boostrank.Ran
 
 
 def test_models_tell_which_features_turned_two_documents_round(models: Any, held_out: RankingDataset) -> None:
-    found = compare(*models, held_out)
-    assert found.notes == ()
-    swaps = [r.swap for r in found.regressions if r.swap is not None]
+    comparison = compare(*models, held_out)
+    assert comparison.notes == ()
+    swaps = [r.swap for r in comparison.regressions if r.swap is not None]
     assert len(swaps) > 5
     for swap in swaps:
         assert swap.fell.label > swap.rose.label
@@ -297,17 +300,17 @@ def test_models_tell_which_features_turned_two_documents_round(models: Any, held
 
 
 def test_of_a_model_and_scores_the_model_tells(models: Any, held_out: RankingDataset) -> None:
-    found = compare(models[0], models[1].predict(held_out), held_out)
-    swap = next(r.swap for r in found.regressions if r.swap is not None)
+    comparison = compare(models[0], models[1].predict(held_out), held_out)
+    swap = next(r.swap for r in comparison.regressions if r.swap is not None)
     assert swap.features
     assert {f["new"] for f in swap.features} == {None}
 
 
 def test_a_model_that_cannot_tell_contributions_is_noted(models: Any, held_out: RankingDataset) -> None:
     linear = boostrank.train({"objective": "regression", "linear_tree": True, **FAST}, ranking(80, 0), 3)
-    found = compare(models[0], linear, held_out)
-    assert "new: lightgbm cannot compute contributions" in found.notes[0]
-    assert {f["new"] for r in found.regressions if r.swap for f in r.swap.features} == {None}
+    comparison = compare(models[0], linear, held_out)
+    assert "new: lightgbm cannot compute contributions" in comparison.notes[0]
+    assert {f["new"] for r in comparison.regressions if r.swap for f in r.swap.features} == {None}
 
 
 def test_a_lightgbm_dataset_is_read_as_in_training(models: Any, held_out: RankingDataset) -> None:
@@ -317,26 +320,28 @@ def test_a_lightgbm_dataset_is_read_as_in_training(models: Any, held_out: Rankin
 
 def test_a_condition_measures_its_own_metric_and_shuts_the_gate(held_out: RankingDataset) -> None:
     old, new = scores_for(held_out, 0.3, 1), scores_for(held_out, 3.0, 2)
-    found = compare(old, new, held_out, "map", fail_if=["ndcg@3 < -0.002 at p<0.05", "map > 0", "ndcg@3 < 0 in any"])
-    assert [o.holds for o in found.outcomes] == [True, False, True]
-    assert found.failed
-    assert "list length 10 to 29" in found.outcomes[2].where
-    assert list(found.metrics) == ["map", "ndcg@3"]
+    comparison = compare(
+        old, new, held_out, "map", fail_if=["ndcg@3 < -0.002 at p<0.05", "map > 0", "ndcg@3 < 0 in any"]
+    )
+    assert [o.holds for o in comparison.outcomes] == [True, False, True]
+    assert comparison.failed
+    assert "list length 10 to 29" in comparison.outcomes[2].where
+    assert list(comparison.metrics) == ["map", "ndcg@3"]
     assert not compare(new, old, held_out, fail_if="ndcg@10 < -0.002 at p<0.05").failed
 
 
-def test_it_is_seeded_and_plain_and_comes_as_data_frames(held_out: RankingDataset, found: Comparison) -> None:
-    again = compare(scores_for(held_out, 1.0, 1), scores_for(held_out, 1.5, 2), held_out, list(found.metrics))
-    assert again.to_dict() == found.to_dict()
-    assert json.loads(json.dumps(found.to_dict(), allow_nan=False)) == found.to_dict()
-    differences = found.to_frame()
-    assert differences["mean"].tolist()[:3] == [d.mean for d in found.metrics.values()]
-    assert len(differences) == 3 + len(found.segments)
-    queries = found.to_frame("queries")
-    np.testing.assert_array_equal(queries["map new"], found.per_query["map"][:, 1])
+def test_it_is_seeded_and_plain_and_comes_as_data_frames(held_out: RankingDataset, comparison: Comparison) -> None:
+    again = compare(scores_for(held_out, 1.0, 1), scores_for(held_out, 1.5, 2), held_out, list(comparison.metrics))
+    assert again.to_dict() == comparison.to_dict()
+    assert json.loads(json.dumps(comparison.to_dict(), allow_nan=False)) == comparison.to_dict()
+    differences = comparison.to_frame()
+    assert differences["mean"].tolist()[:3] == [d.mean for d in comparison.metrics.values()]
+    assert len(differences) == 3 + len(comparison.segments)
+    queries = comparison.to_frame("queries")
+    np.testing.assert_array_equal(queries["map new"], comparison.per_query["map"][:, 1])
     assert {"qid", "changed@10", "list length", "best label"} <= set(queries.columns)
     with pytest.raises(ParameterError, match=r"x.*differences, queries"):
-        found.to_frame("x")
+        comparison.to_frame("x")
 
 
 def test_what_does_not_fit_is_refused(held_out: RankingDataset) -> None:
@@ -351,13 +356,14 @@ def test_what_does_not_fit_is_refused(held_out: RankingDataset) -> None:
 
 def test_a_difference_that_luck_in_training_explains_is_told_so_and_has_no_colour(held_out: RankingDataset) -> None:
     old, new = scores_for(held_out, 1.0, 1), scores_for(held_out, 1.5, 2)
-    found = compare(old, new, held_out, ["ndcg@10", "map"], matters={"ndcg@10": 0.5})
-    assert [d.by_luck for d in found.metrics.values()] == [True, False]
-    assert all(s.matters == 0.5 for s in found.segments if s.metric == "ndcg@10")
-    page, plain = (c.to_html() for c in (found, compare(old, new, held_out, ["ndcg@10", "map"])))
+    comparison = compare(old, new, held_out, ["ndcg@10", "map"], matters={"ndcg@10": 0.5})
+    assert [d.by_luck for d in comparison.metrics.values()] == [True, False]
+    assert all(s.matters == 0.5 for s in comparison.segments if s.metric == "ndcg@10")
+    page = comparison.to_html()
+    plain = compare(old, new, held_out, ["ndcg@10", "map"]).to_html()
     assert "below training noise, 0.5000" in page
     assert "training noise" not in plain
-    coloured = f'class="worse">{found.metrics["ndcg@10"].mean:+.4f}'
+    coloured = f'class="worse">{comparison.metrics["ndcg@10"].mean:+.4f}'
     assert coloured in plain
     assert coloured not in page
 

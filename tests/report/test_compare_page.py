@@ -94,8 +94,8 @@ def test_nothing_that_comes_from_files_becomes_markup(text: str) -> None:
     assert text.count("<script") == page.count("script") == len(page.scripts)
     assert "<img" not in re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)  # ours alone may name it
     for what in ("old", "new", "data", "f0"):
-        assert any(f"{EVIL}{what}" in told for told in page.texts), what
-    assert any(f"{EVIL}1" in told for told in page.texts)
+        assert any(f"{EVIL}{what}" in fragment for fragment in page.texts), what
+    assert any(f"{EVIL}1" in fragment for fragment in page.texts)
 
 
 def test_only_our_scripts_run_and_the_page_asks_for_nothing(text: str) -> None:
@@ -121,18 +121,18 @@ def test_it_is_readable_on_a_phone_in_the_dark_and_by_keyboard(text: str) -> Non
 
 def test_everything_is_there_without_a_script(text: str, comparison: Comparison) -> None:
     page = Page(text)
-    shown = [s for s in comparison.segments if s.metric == "ndcg@10"]
-    assert sum(str(a.get("class")).startswith("whisker") for n, a in page.elements if n == "svg") == 2 + len(shown)
-    assert sum(told.startswith(("Fails", "Passes")) for told in page.texts) == 2
+    segments = [s for s in comparison.segments if s.metric == "ndcg@10"]
+    assert sum(str(a.get("class")).startswith("whisker") for n, a in page.elements if n == "svg") == 2 + len(segments)
+    assert sum(fragment.startswith(("Fails", "Passes")) for fragment in page.texts) == 2
     numbers = [float(str(a[key])) for n, a in page.elements for key in ("x1", "x2", "cx") if key in a]
     assert np.isfinite(numbers).all()
     assert min(numbers) >= 0
     assert max(numbers) <= 120
-    told = "\t".join(filter(str.strip, page.texts))
+    page_text = "\t".join(filter(str.strip, page.texts))
     for r in comparison.regressions:
-        assert f"{r.old:.4f}\t{r.new:.4f}\t{r.new - r.old:+.4f}" in told
-    assert f"{comparison.metrics['map'].mean:+.4f}" in told
-    assert f"new in the top 10\t{comparison.churn.changed:.1%}" in told
+        assert f"{r.old:.4f}\t{r.new:.4f}\t{r.new - r.old:+.4f}" in page_text
+    assert f"{comparison.metrics['map'].mean:+.4f}" in page_text
+    assert f"new in the top 10\t{comparison.churn.changed:.1%}" in page_text
 
 
 def test_the_bars_hold_every_query_that_changed(text: str, comparison: Comparison) -> None:
@@ -153,8 +153,8 @@ def test_without_the_extra_it_is_said_what_to_install(comparison: Comparison, mo
 def test_rankers_that_agree_make_a_page_too() -> None:
     data = RankingDataset.from_arrays(np.zeros((4, 1)), [1, 0, 1, 0], group=[2, 2])
     page = Page(compare([1, 2, 1, 2], [1, 2, 1, 2], data).to_html())
-    told = "".join(page.texts)
-    assert "ndcg@10 is not different" in told
-    assert "No query changed." in told
-    assert "No query got worse." in told
-    assert "new in the top 10" not in told
+    page_text = "".join(page.texts)
+    assert "ndcg@10 is not different" in page_text
+    assert "No query changed." in page_text
+    assert "No query got worse." in page_text
+    assert "new in the top 10" not in page_text

@@ -15,30 +15,34 @@ from boostrank.reporting import why
 from .test_why import QUERIES, SIZE, model_of, world
 
 
-def named(names: list[str]) -> RankingDataset:
+def make_named_data(names: list[str]) -> RankingDataset:
     """Two queries of four documents with names."""
-    some = world().take([0, 1])
+    two_queries = world().take([0, 1])
     rows = np.concatenate([np.arange(4), np.arange(SIZE, SIZE + 4)])
     queries = QueryIndex(np.array([0, 4, 8]), np.array(["q1", "q2"], dtype=object))
     return RankingDataset(
-        some.features[rows], some.labels[rows], queries, some.feature_names, document_names=names + names[::-1]
+        two_queries.features[rows],
+        two_queries.labels[rows],
+        queries,
+        two_queries.feature_names,
+        document_names=names + names[::-1],
     )
 
 
 def test_documents_are_found_by_rank_row_and_name() -> None:
-    model, data = model_of("LightGBM"), named(["D1", "D2", "7", ""])
+    model, data = model_of("LightGBM"), make_named_data(["D1", "D2", "7", ""])
     scores = model.predict(data)
     first = 4 + int(np.argmax(scores[4:]))
-    for told in ("@1", 1, "1", f"row:{first + 1}", f"row {first + 1}"):
-        assert why(model, data, "q2", told, "@4").a.row == first
-    for told in ("D1", "name:D1", "row:8"):  # the last one of its query
-        assert why(model, data, "q2", told, "row:5").a.row == 7
+    for document in ("@1", 1, "1", f"row:{first + 1}", f"row {first + 1}"):
+        assert why(model, data, "q2", document, "@4").a.row == first
+    for document in ("D1", "name:D1", "row:8"):  # the last one of its query
+        assert why(model, data, "q2", document, "row:5").a.row == 7
     assert why(model, data, "q1", "7", "D2").a.row == 2
-    told = why(model, data, "q1", "D2", "row:4")
-    assert (told.a.name, told.b.name) == ("D2", "row 4")
+    explanation = why(model, data, "q1", "D2", "row:4")
+    assert (explanation.a.name, explanation.b.name) == ("D2", "row 4")
     words = replace(data, queries=replace(data.queries, words=np.array(["red shoe", ""], object)))
-    given = why(model, words, "red shoe", "D1", "D2")
-    assert (given.qid, given.a.row, given.b.row) == ("q1: red shoe", 0, 1)
+    query_explanation = why(model, words, "red shoe", "D1", "D2")
+    assert (query_explanation.qid, query_explanation.a.row, query_explanation.b.row) == ("q1: red shoe", 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -56,14 +60,14 @@ def test_documents_are_found_by_rank_row_and_name() -> None:
 )
 def test_documents_that_cannot_be_told_are_refused(names: list[str], a: str, words: str) -> None:
     with pytest.raises(DataError) as error:
-        why(model_of("LightGBM"), named(names), "q1", a, "@2")
+        why(model_of("LightGBM"), make_named_data(names), "q1", a, "@2")
     assert words in str(error.value)
 
 
 def test_a_number_that_is_a_name_and_another_ones_rank_is_refused() -> None:
     model = model_of("LightGBM")
-    ranks = np.argsort(np.argsort(-model.predict(named(["", "", "", ""]))[:4])) + 1
-    data = named([str(5 - rank) for rank in ranks])  # rank 1 is named 4, rank 2 is named 3
+    ranks = np.argsort(np.argsort(-model.predict(make_named_data(["", "", "", ""]))[:4])) + 1
+    data = make_named_data([str(5 - rank) for rank in ranks])  # rank 1 is named 4, rank 2 is named 3
     with pytest.raises(DataError, match="write name:2 or @2"):
         why(model, data, "q1", "2", "@1")
     assert why(model, data, "q1", "name:2", "@1").a.rank == 3
@@ -75,7 +79,7 @@ def test_queries_that_cannot_be_told_are_refused() -> None:
     with pytest.raises(DataError, match=r"no query '99'\. Did you mean '9'\? It has 40 .*from 0 to 39"):
         why(model, data, 99, 1, 2)
     with pytest.raises(DataError, match=r"no query 'q3'\. Known: q1, q2"):
-        why(model, named(["", "", "", ""]), "q3", 1, 2)
+        why(model, make_named_data(["", "", "", ""]), "q3", 1, 2)
     with pytest.raises(DataError, match="the same document of query 3: row 2"):
         why(model, data, 3, *(["row:26"] * 2))
     twice = replace(data, queries=QueryIndex(data.queries.ptr, np.arange(QUERIES) // 2))
@@ -93,10 +97,10 @@ def test_rows_are_those_of_the_file_also_where_they_were_brought_together() -> N
         data.features[:16], data.labels[:16], qid=np.tile([5, 6], 8), sort=True, feature_names=data.feature_names
     )
     np.testing.assert_array_equal(mixed.input_rows, rows)
-    told = why(model, mixed, 6, "row:2", "row:16")
-    assert told.b.name == "row 16"
+    explanation = why(model, mixed, 6, "row:2", "row:16")
+    assert explanation.b.name == "row 16"
     np.testing.assert_array_equal(
-        told.values[1], data.features[15, [data.feature_names.index(f) for f in told.features]]
+        explanation.values[1], data.features[15, [data.feature_names.index(f) for f in explanation.features]]
     )
     with pytest.raises(DataError, match="row 3 belongs to query 5"):
         why(model, mixed, 6, "row:3", "row:16")

@@ -46,9 +46,9 @@ def test_a_page_carries_the_numbers_of_a_chart_once_and_rounded() -> None:
 
 
 def test_a_chart_fits_its_place_unless_it_has_a_width() -> None:
-    one = chart()
-    assert 'class="chart fits"' in Markup(one)
-    assert 'class="chart"' in Markup(replace(one, figure=one.figure.properties(width=50)))
+    sample_chart = chart()
+    assert 'class="chart fits"' in Markup(sample_chart)
+    assert 'class="chart"' in Markup(replace(sample_chart, figure=sample_chart.figure.properties(width=50)))
 
 
 def test_many_marks_are_drawn_as_pixels() -> None:
@@ -132,7 +132,7 @@ def test_a_whisker_stays_on_its_scale_and_leaves_out_what_is_not_a_number() -> N
     assert 'cx="120.0"' in whisker(1.0, 0.0, 1.0, (-0.5, 1.0))
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(foreground: str, background: str) -> float:
     """WCAG 2.2's ratio of two colours written as #rrggbb."""
 
     def luminance(colour: str) -> float:
@@ -140,7 +140,7 @@ def contrast(one: str, other: str) -> float:
         linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
         return float(linear @ [0.2126, 0.7152, 0.0722])
 
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    light, dark = sorted((luminance(foreground), luminance(background)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 
@@ -165,7 +165,7 @@ def test_data_cannot_leave_their_element() -> None:
 
 
 @pytest.fixture
-def found() -> Importance:
+def importances() -> Importance:
     """Six features of all kinds, with names that are markup."""
     names = tuple(f"{EVIL}{i}" for i in range(6))
     loss, none = np.array([0.2, 0.05, 0.0, -0.0001, 0.03, 0.0]), np.full(6, np.nan)
@@ -178,8 +178,8 @@ def found() -> Importance:
     )  # fmt: skip
 
 
-def test_importance_is_told_with_its_intervals_and_what_is_removable(found: Importance) -> None:
-    text = page("importance", [SPEC.on_page(found)])
+def test_importance_is_told_with_its_intervals_and_what_is_removable(importances: Importance) -> None:
+    text = page("importance", [SPEC.on_page(importances)])
     words = " ".join(re.sub(r"<script.*?</script>|<[^>]*>", "", text, flags=re.DOTALL).split())
     assert "ndcg@10 is 0.7460 instead of 0.7500: a loss of +0.0040, -0.0010 to +0.0090 (95%)" in words
     assert "Together they may matter" in words
@@ -202,23 +202,25 @@ def test_importance_is_told_with_its_intervals_and_what_is_removable(found: Impo
     ],
 )
 def test_what_can_go_by_itself_is_not_said_to_go_together(
-    found: Importance, high: float, low: float, words: str
+    importances: Importance, high: float, low: float, words: str
 ) -> None:
-    removed = Effect("removable", found.feature_names[2:4], 0.004, low, high)
-    told = str(SPEC.on_page(replace(found, removed=removed)).brief)
-    assert f" could be removed one at a time, {words} all together: without them, ndcg@10 is 0.7460, not" in told
+    removed = Effect("removable", importances.feature_names[2:4], 0.004, low, high)
+    brief = str(SPEC.on_page(replace(importances, removed=removed)).brief)
+    assert f" could be removed one at a time, {words} all together: without them, ndcg@10 is 0.7460, not" in brief
 
 
-def test_a_model_that_uses_nothing_has_a_page_too(found: Importance) -> None:
+def test_a_model_that_uses_nothing_has_a_page_too(importances: Importance) -> None:
     zeros = np.zeros(6)
     idle = replace(
-        found, verdicts=("unused",) * 6, gain=zeros, splits=zeros.astype(int), removed=None, clusters=(), groups=(),
+        importances, verdicts=("unused",) * 6, gain=zeros, splits=zeros.astype(int),
+        removed=None, clusters=(), groups=(),
     )  # fmt: skip
     assert "of 6; 0 are in the model" in page("importance", [SPEC.on_page(idle)])
 
 
 def test_what_paper_leaves_out_is_counted() -> None:
-    thirteen, fourteen = (table_html(Table("t", {"a": range(n)})) for n in (13, 14))
+    thirteen = table_html(Table("t", {"a": range(13)}))
+    fourteen = table_html(Table("t", {"a": range(14)}))
     assert "1 more row on screen." in thirteen
     assert "2 more rows on screen." in fourteen
 

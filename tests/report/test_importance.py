@@ -55,7 +55,7 @@ def greedy(world: Any, tmp_path_factory: Any) -> RankingModel:
 
 
 @pytest.fixture(scope="module")
-def told(world: Any, greedy: RankingModel) -> Importance:
+def importances(world: Any, greedy: RankingModel) -> Importance:
     return importance(greedy, world[1], negligible=0.004, repeats=3, shap_documents=500, threads=2)
 
 
@@ -64,73 +64,75 @@ def separation(values: np.ndarray, above: list[int], below: list[int]) -> float:
     return float(np.mean(values[above][:, None] > values[below][None, :]))
 
 
-def of_role(world: Any, told: Importance, role: str) -> list[int]:
-    used = [i for i, v in enumerate(told.verdicts) if v != "unused"]
+def of_role(world: Any, importances: Importance, role: str) -> list[int]:
+    used = [i for i, v in enumerate(importances.verdicts) if v != "unused"]
     return [i for i in used if world[2][i] == role]
 
 
-def test_shuffling_tells_useful_from_useless_where_gain_does_not(world: Any, told: Importance) -> None:
-    informative, useless = of_role(world, told, "informative"), of_role(world, told, "useless")
+def test_shuffling_tells_useful_from_useless_where_gain_does_not(world: Any, importances: Importance) -> None:
+    informative, useless = of_role(world, importances, "informative"), of_role(world, importances, "useless")
     strongest = ("tf_body", "pagerank", "spam_score", "page_quality", "lm_body", "age_days", "dwell_seconds")
-    strong = [told.feature_names.index(n) for n in strongest]
+    strong = [importances.feature_names.index(n) for n in strongest]
     assert len(useless) == 8  # the trees split by noise
-    assert separation(told.loss, strong, useless) == 1.0
-    assert separation(told.gain, strong, useless) < 0.95
-    assert separation(told.loss, informative, useless) > 0.8
-    assert separation(told.gain, informative, useless) < 0.65  # hardly better than a coin
-    assert sum(told.loss_low[i] > 0.0 for i in strong) >= 4
-    assert not any(told.verdicts[i] == "useful" for i in useless)
+    assert separation(importances.loss, strong, useless) == 1.0
+    assert separation(importances.gain, strong, useless) < 0.95
+    assert separation(importances.loss, informative, useless) > 0.8
+    assert separation(importances.gain, informative, useless) < 0.65  # hardly better than a coin
+    assert sum(importances.loss_low[i] > 0.0 for i in strong) >= 4
+    assert not any(importances.verdicts[i] == "useful" for i in useless)
 
 
-def test_useless_features_are_removable_and_removing_them_costs_nothing(world: Any, told: Importance) -> None:
-    removable = told.named("removable")
+def test_useless_features_are_removable_and_removing_them_costs_nothing(world: Any, importances: Importance) -> None:
+    removable = importances.named("removable")
     assert sum(name.startswith("noise_") for name in removable) >= 4
-    assert told.removed is not None
-    assert set(told.removed.features) == set(removable)
-    assert told.removed.high < 0.01
+    assert importances.removed is not None
+    assert set(importances.removed.features) == set(removable)
+    assert importances.removed.high < 0.01
 
 
-def test_query_level_features_are_called_out_and_exchanged_between_queries(world: Any, told: Importance) -> None:
-    query = of_role(world, told, "query")
-    assert {i for i, v in enumerate(told.verdicts) if v == "query-level"} == set(query)
-    assert np.isnan(told.p_holm[query]).all()
+def test_query_level_features_are_called_out_and_exchanged_between_queries(world: Any, importances: Importance) -> None:
+    query = of_role(world, importances, "query")
+    assert {i for i, v in enumerate(importances.verdicts) if v == "query-level"} == set(query)
+    assert np.isnan(importances.p_holm[query]).all()
     # It moves the weight between what matters to documents, and only so has an effect.
-    assert told.loss_low[told.feature_names.index("navigational")] > 0.0
+    assert importances.loss_low[importances.feature_names.index("navigational")] > 0.0
 
 
-def test_redundant_features_cluster_with_what_they_repeat(told: Importance) -> None:
-    clusters = [set(c.features) for c in told.clusters]
+def test_redundant_features_cluster_with_what_they_repeat(importances: Importance) -> None:
+    clusters = [set(c.features) for c in importances.clusters]
     for pair in ({"bm25_sum", "bm25_mean"}, {"inlinks", "log_inlinks"}, {"bm25_body", "bm25_body_copy"}):
-        used = pair - set(told.named("unused"))
+        used = pair - set(importances.named("unused"))
         assert len(used) < 2 or any(used <= c for c in clusters), pair
-    noise = {n for n in told.feature_names if n.startswith("noise")}
+    noise = {n for n in importances.feature_names if n.startswith("noise")}
     assert not any(noise & c for c in clusters)
 
 
-def test_the_value_is_that_of_evaluate(world: Any, greedy: RankingModel, told: Importance) -> None:
+def test_the_value_is_that_of_evaluate(world: Any, greedy: RankingModel, importances: Importance) -> None:
     data = world[1]
     result = NDCG.evaluate(data.labels, greedy.predict(data), data.queries)
-    assert told.value == pytest.approx(result.mean, abs=1e-12)
-    assert (told.low, told.high) == pytest.approx((result.low, result.high), abs=1e-12)
+    assert importances.value == pytest.approx(result.mean, abs=1e-12)
+    assert (importances.low, importances.high) == pytest.approx((result.low, result.high), abs=1e-12)
 
 
-def test_centred_contributions_are_those_of_the_booster(world: Any, greedy: RankingModel, told: Importance) -> None:
+def test_centred_contributions_are_those_of_the_booster(
+    world: Any, greedy: RankingModel, importances: Importance
+) -> None:
     data = world[1]
-    some = data.take(data.queries.sample(500, 0))
-    assert told.shap_documents == some.n_documents
-    parts = greedy.booster.predict(some.features, pred_contrib=True)[:, :-1]
-    means = [np.abs(p - p.mean(axis=0)).mean(axis=0) for p in np.split(parts, some.queries.ptr[1:-1])]
-    np.testing.assert_allclose(told.shap, np.mean(means, axis=0), atol=1e-9)
+    sampled = data.take(data.queries.sample(500, 0))
+    assert importances.shap_documents == sampled.n_documents
+    parts = greedy.booster.predict(sampled.features, pred_contrib=True)[:, :-1]
+    means = [np.abs(p - p.mean(axis=0)).mean(axis=0) for p in np.split(parts, sampled.queries.ptr[1:-1])]
+    np.testing.assert_allclose(importances.shap, np.mean(means, axis=0), atol=1e-9)
 
 
 def test_one_thread_or_two_and_any_other_features_give_the_same(
-    world: Any, greedy: RankingModel, told: Importance
+    world: Any, greedy: RankingModel, importances: Importance
 ) -> None:
     data = world[1]
     groups = {"g": ["tf_body", "pagerank"]}
     again = importance(greedy, data, negligible=0.004, repeats=3, shap_documents=0, threads=1, groups=groups)
-    np.testing.assert_array_equal(again.loss, told.loss)
-    assert again.groups[0].loss > max(again.loss[told.feature_names.index(n)] for n in ("tf_body", "pagerank"))
+    np.testing.assert_array_equal(again.loss, importances.loss)
+    assert again.groups[0].loss > max(again.loss[importances.feature_names.index(n)] for n in ("tf_body", "pagerank"))
 
 
 @cache
@@ -166,13 +168,13 @@ def coin(queries: int) -> RankingDataset:
 def test_the_loss_of_a_known_case_is_the_formulas(tmp_path: Any) -> None:
     # Shuffled, the two documents stand the wrong way round half of the time: NDCG is then 1 / log2(3).
     data = coin(3000)
-    found = importance(ranker(data, 3, tmp_path, objective="regression"), data, repeats=2)
+    importances = importance(ranker(data, 3, tmp_path, objective="regression"), data, repeats=2)
     truth = 0.5 * (1.0 - 1.0 / math.log2(3.0))
-    assert found.value == 1.0
-    assert found.loss_low[0] < truth < found.loss_high[0]
-    assert found.loss[0] == pytest.approx(truth, abs=0.01)
-    assert found.loss[1] == 0.0
-    assert found.verdicts[0] == "useful"
+    assert importances.value == 1.0
+    assert importances.loss_low[0] < truth < importances.loss_high[0]
+    assert importances.loss[0] == pytest.approx(truth, abs=0.01)
+    assert importances.loss[1] == 0.0
+    assert importances.verdicts[0] == "useful"
 
 
 @pytest.fixture(scope="module")
@@ -189,8 +191,8 @@ def test_intervals_cover_the_truth_at_about_their_rate(small: Any) -> None:
     rng, runs = np.random.default_rng(0), 120
     hits = 0
     for run in range(runs):
-        some = losses(model, data.take(rng.choice(len(data.queries), 150, replace=False)), seed=1000 + run)
-        hits += bool(some.low[strongest] <= truth[strongest] <= some.high[strongest])
+        estimate = losses(model, data.take(rng.choice(len(data.queries), 150, replace=False)), seed=1000 + run)
+        hits += bool(estimate.low[strongest] <= truth[strongest] <= estimate.high[strongest])
     assert 0.90 <= hits / runs <= 0.99  # 95% with a standard error of 2%
 
 
@@ -211,16 +213,16 @@ def test_where_ties_go_by_name_the_mean_over_orders_is_taken(small: Any) -> None
     trec = Conventions.of("trec")
     assert trec.ties == "docno"
     expected = importance(model, few, conventions=replace(trec, ties="expected"), repeats=1, shap_documents=0)
-    told = importance(model, few, conventions="trec", repeats=1, shap_documents=0)
-    assert told.value == expected.value
-    np.testing.assert_array_equal(told.loss, expected.loss)
+    importances = importance(model, few, conventions="trec", repeats=1, shap_documents=0)
+    assert importances.value == expected.value
+    np.testing.assert_array_equal(importances.loss, expected.loss)
 
 
 def test_a_sample_is_of_whole_queries_and_said(small: Any) -> None:
     model, data = small
-    found = importance(model, data, documents=3000, repeats=1)
-    assert 2500 < found.documents < 3500
-    assert found.all_documents == data.n_documents
+    importances = importance(model, data, documents=3000, repeats=1)
+    assert 2500 < importances.documents < 3500
+    assert importances.all_documents == data.n_documents
 
 
 def test_xgboost_rankers_are_walked_too(small: Any, tmp_path: Any) -> None:
@@ -229,11 +231,13 @@ def test_xgboost_rankers_are_walked_too(small: Any, tmp_path: Any) -> None:
     matrix = xgb.DMatrix(part.features, part.labels, group=part.queries.sizes, feature_names=list(part.feature_names))
     params = {"objective": "rank:ndcg", "max_depth": 4, "nthread": 1}
     xgb.train(params, matrix, 10).save_model(tmp_path / "theirs.json")
-    found = importance(tmp_path / "theirs.json", part, threads=1)
+    importances = importance(tmp_path / "theirs.json", part, threads=1)
     model = RankingModel.load(tmp_path / "theirs.json")
-    assert found.value == pytest.approx(NDCG.evaluate(part.labels, model.predict(part), part.queries).mean, abs=1e-4)
-    assert found.loss.max() > 0.01
-    assert np.isfinite(found.shap).all()
+    assert importances.value == pytest.approx(
+        NDCG.evaluate(part.labels, model.predict(part), part.queries).mean, abs=1e-4
+    )
+    assert importances.loss.max() > 0.01
+    assert np.isfinite(importances.shap).all()
 
 
 def test_what_a_sparse_row_does_not_name_is_missing_where_the_model_was_trained_so(small: Any, tmp_path: Any) -> None:
@@ -244,30 +248,32 @@ def test_what_a_sparse_row_does_not_name_is_missing_where_the_model_was_trained_
     xgb.train({"objective": "rank:ndcg", "max_depth": 4, "nthread": 1}, matrix, 5).save_model(tmp_path / "theirs.json")
     model = RankingModel.load(tmp_path / "theirs.json")
     assert model.absent_is_missing
-    found = importance(model, data, threads=1, shap_documents=0)
+    importances = importance(model, data, threads=1, shap_documents=0)
     result = NDCG.evaluate(data.labels, model.predict(data), data.queries)
-    assert found.value == pytest.approx(result.mean, abs=1e-4)
+    assert importances.value == pytest.approx(result.mean, abs=1e-4)
     filled = RankingDataset(thin.toarray(), part.labels, part.queries, part.feature_names)
-    assert abs(found.value - NDCG.evaluate(data.labels, model.predict(filled), data.queries).mean) > 1e-3
+    assert abs(importances.value - NDCG.evaluate(data.labels, model.predict(filled), data.queries).mean) > 1e-3
 
 
 def test_only_the_best_rounds_count(small: Any) -> None:
     model, data = small
     short = RankingModel(model.booster, best_rounds=3)
     part = data.take(np.arange(100))
-    found = importance(short, part, threads=1, shap_documents=0)
-    assert found.value == pytest.approx(NDCG.evaluate(part.labels, short.predict(part), part.queries).mean, abs=1e-12)
-    assert found.splits.sum() < model.trees().splits.sum()
+    importances = importance(short, part, threads=1, shap_documents=0)
+    assert importances.value == pytest.approx(
+        NDCG.evaluate(part.labels, short.predict(part), part.queries).mean, abs=1e-12
+    )
+    assert importances.splits.sum() < model.trees().splits.sum()
 
 
 def test_linear_leaves_are_left_to_the_engine(world: Any, tmp_path: Any) -> None:
     train = world[0]
     whole = RankingDataset(np.nan_to_num(train.features), train.labels, train.queries, train.feature_names)
     model = ranker(whole, 3, tmp_path, linear_tree=True, num_leaves=4)
-    found = importance(model, whole, repeats=1, documents=800)
-    assert found.shap_documents == 0
-    assert np.isnan(found.shap).all()
-    assert found.loss.max() > 0.0
+    importances = importance(model, whole, repeats=1, documents=800)
+    assert importances.shap_documents == 0
+    assert np.isnan(importances.shap).all()
+    assert importances.loss.max() > 0.0
 
 
 def test_sparse_data_are_the_same_as_dense(small: Any) -> None:
@@ -280,17 +286,17 @@ def test_sparse_data_are_the_same_as_dense(small: Any) -> None:
 def test_a_model_of_constants_has_nothing_but_unused_features(world: Any, tmp_path: Any) -> None:
     data = world[0].take(np.arange(20))
     model = ranker(data, 2, tmp_path, min_gain_to_split=1e9)
-    found = importance(model, data)
-    assert set(found.verdicts) == {"unused"}
-    assert found.removed is None
-    assert not found.loss.any()
+    importances = importance(model, data)
+    assert set(importances.verdicts) == {"unused"}
+    assert importances.removed is None
+    assert not importances.loss.any()
 
 
-def test_a_data_frame_has_a_line_a_feature(told: Importance) -> None:
-    frame = told.to_frame()
-    assert len(frame) == len(told.feature_names)
-    assert frame["feature"][0] == told.feature_names[told.order[0]]
-    assert frame["loss"].max() == told.loss.max()
+def test_a_data_frame_has_a_line_a_feature(importances: Importance) -> None:
+    frame = importances.to_frame()
+    assert len(frame) == len(importances.feature_names)
+    assert frame["feature"][0] == importances.feature_names[importances.order[0]]
+    assert frame["loss"].max() == importances.loss.max()
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,10 @@ def data() -> RankingDataset:
 
 def trained(data: RankingDataset, rounds: int, backend: str = "lightgbm", **params: Any) -> RankingModel:
     train, valid = data.take(np.arange(60)), data.take(np.arange(60, 80))
-    given = {k: v for k, v in FEW.items() if backend == "lightgbm" or k != "verbosity"}
-    return boostrank.train(given | params, train, rounds, valid_sets=[valid], valid_names=["vali"], backend=backend)
+    engine_params = {k: v for k, v in FEW.items() if backend == "lightgbm" or k != "verbosity"}
+    return boostrank.train(
+        engine_params | params, train, rounds, valid_sets=[valid], valid_names=["vali"], backend=backend
+    )
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,7 @@ def test_set(data: RankingDataset) -> RankingDataset:
 
 
 @pytest.fixture(scope="module")
-def found(model: RankingModel, test_set: RankingDataset) -> Learning:
+def learning_curves(model: RankingModel, test_set: RankingDataset) -> Learning:
     return learning(model, test_set, threads=2)
 
 
@@ -67,11 +69,11 @@ def per_query(model: RankingModel, data: RankingDataset, rounds: int, metric: st
     return Metric.parse(metric).evaluate(data.labels, scores, data.queries).per_query
 
 
-def check_curve(model: RankingModel, data: RankingDataset, told: Learning, metric: str = "ndcg@10") -> None:
+def check_curve(model: RankingModel, data: RankingDataset, learning_curves: Learning, metric: str = "ndcg@10") -> None:
     """Every point against the engine."""
-    curve = SimpleNamespace(**told.prefixes)
+    curve = SimpleNamespace(**learning_curves.prefixes)
     assert curve.rounds[0] == 0
-    assert curve.rounds[-1] == told.total == model.best_iteration
+    assert curve.rounds[-1] == learning_curves.total == model.best_iteration
     whole = per_query(model, data, model.best_iteration, metric)
     for i, r in enumerate(curve.rounds.tolist()):
         mine = per_query(model, data, r, metric)
@@ -82,23 +84,24 @@ def check_curve(model: RankingModel, data: RankingDataset, told: Learning, metri
 
 
 def test_every_point_of_the_curve_is_what_the_engine_predicts(
-    model: RankingModel, test_set: RankingDataset, found: Learning
+    model: RankingModel, test_set: RankingDataset, learning_curves: Learning
 ) -> None:
-    assert found.prefixes["rounds"].size == 38
-    check_curve(model, test_set, found)
+    assert learning_curves.prefixes["rounds"].size == 38
+    check_curve(model, test_set, learning_curves)
 
 
 def test_so_it_is_with_early_stopping_on_xgboost(data: RankingDataset, test_set: RankingDataset) -> None:
     model = trained(data, 40, "xgboost", objective="lambdarank", early_stopping_round=4)
     assert model.best_iteration < 40
-    told = learning(model, test_set, metric="map", threads=1)
-    check_curve(model, test_set, told, "map")
+    learning_curves = learning(model, test_set, metric="map", threads=1)
+    check_curve(model, test_set, learning_curves, "map")
 
 
 def foreign(folder: Path, kind: str, name: str) -> tuple[RankingModel, RankingDataset]:
     """A model file that an engine wrote by itself, and data for it."""
     path = folder / "theirs"
-    path.write_bytes(lightgbm_models()[name].encode() if kind == "lightgbm" else xgboost_models()[name])
+    content = lightgbm_models()[name].encode() if kind == "lightgbm" else xgboost_models()[name]
+    path.write_bytes(content)
     model = RankingModel.load(path)
     X, y = real_data()
     return model, RankingDataset(X.astype(np.float32), y, QueryIndex.from_sizes([20] * 20), model.feature_names)
@@ -121,10 +124,10 @@ def foreign(folder: Path, kind: str, name: str) -> tuple[RankingModel, RankingDa
 )
 def test_files_of_the_engines_own_have_a_curve_and_say_what_they_lack(tmp_path: Path, kind: str, name: str) -> None:
     model, data = foreign(tmp_path, kind, name)
-    told = learning(model, data, threads=1)
-    check_curve(model, data, told)
-    assert told.history == {}
-    assert any("no record of its training" in note for note in told.notes)
+    learning_curves = learning(model, data, threads=1)
+    check_curve(model, data, learning_curves)
+    assert learning_curves.history == {}
+    assert any("no record of its training" in note for note in learning_curves.notes)
 
 
 def test_trees_that_cannot_be_walked_have_no_curve(tmp_path: Path) -> None:
@@ -140,14 +143,14 @@ def test_points_are_all_of_few_rounds_and_some_of_many() -> None:
     assert np.all(np.diff(np.diff(many)) >= -1)  # closer at the start
 
 
-def test_history_is_the_record_of_the_training(model: RankingModel, found: Learning) -> None:
-    by = dict(list(found.to_frame().groupby(["dataset", "metric"])))
+def test_history_is_the_record_of_the_training(model: RankingModel, learning_curves: Learning) -> None:
+    by = dict(list(learning_curves.to_frame().groupby(["dataset", "metric"])))
     assert set(by) == {("vali", "ndcg@3"), ("vali", "ndcg@10")}
     for (dataset, metric), h in by.items():
         assert h["value"].tolist() == model.evals_result[dataset][metric]
         assert h["round"].tolist() == list(range(1, 61))
-    assert len(found.to_frame()) == 120
-    assert found.trained_rounds == 60
+    assert len(learning_curves.to_frame()) == 120
+    assert learning_curves.trained_rounds == 60
 
 
 def test_a_continued_model_counts_its_earlier_rounds(
@@ -155,36 +158,38 @@ def test_a_continued_model_counts_its_earlier_rounds(
 ) -> None:
     train, valid = data.take(np.arange(60)), data.take(np.arange(60, 80))
     more = boostrank.train(FEW | {"objective": "shf-sdcg"}, train, 5, valid_sets=[valid], init_model=model)
-    told = learning(more, test_set, threads=1)
-    assert sorted(set(told.history["round"])) == list(range(61, 66))
-    assert (told.trained_rounds, told.total) == (65, 65)
+    learning_curves = learning(more, test_set, threads=1)
+    assert sorted(set(learning_curves.history["round"])) == list(range(61, 66))
+    assert (learning_curves.trained_rounds, learning_curves.total) == (65, 65)
 
 
 def test_labels_of_one_grade_pull_nowhere(model: RankingModel, test_set: RankingDataset) -> None:
     even = RankingDataset(
         test_set.features, np.ones(test_set.n_documents), test_set.queries, test_set.feature_names
     )  # fmt: skip
-    told = learning(model, even, threads=1)
-    np.testing.assert_allclose(told.prefixes["value"], 1.0, atol=1e-12)
-    assert told.summary().startswith("0 of 60 rounds (a random order) lose 0.0000 [0.0000, 0.0000]")
+    learning_curves = learning(model, even, threads=1)
+    np.testing.assert_allclose(learning_curves.prefixes["value"], 1.0, atol=1e-12)
+    assert learning_curves.summary().startswith("0 of 60 rounds (a random order) lose 0.0000 [0.0000, 0.0000]")
 
 
 def test_a_sample_is_of_whole_queries_and_says_so(model: RankingModel, test_set: RankingDataset) -> None:
-    told = learning(model, test_set, documents=test_set.n_documents // 3, seed=1, threads=1)
-    assert told.documents < told.all_documents == test_set.n_documents
+    learning_curves = learning(model, test_set, documents=test_set.n_documents // 3, seed=1, threads=1)
+    assert learning_curves.documents < learning_curves.all_documents == test_set.n_documents
 
 
-def test_one_thread_or_two_give_the_same(model: RankingModel, test_set: RankingDataset, found: Learning) -> None:
+def test_one_thread_or_two_give_the_same(
+    model: RankingModel, test_set: RankingDataset, learning_curves: Learning
+) -> None:
     again = learning(model, test_set, threads=1)
-    np.testing.assert_array_equal(again.prefixes["value"], found.prefixes["value"])
-    np.testing.assert_array_equal(again.prefixes["lost_high"], found.prefixes["lost_high"])
+    np.testing.assert_array_equal(again.prefixes["value"], learning_curves.prefixes["value"])
+    np.testing.assert_array_equal(again.prefixes["lost_high"], learning_curves.prefixes["lost_high"])
 
 
-def summary_of(lost: list[float], width: float, **given: Any) -> str:
+def summary_of(lost: list[float], width: float, **options: Any) -> str:
     rounds = np.arange(len(lost)) * 10
     values = np.array(lost)
     curve = {"rounds": rounds, "lost": values, "lost_low": values - width, "lost_high": values + width}
-    return Learning("ndcg@10", curve, 2, 2, 2, {}, 10, None, given.get("negligible", 0.001)).summary()
+    return Learning("ndcg@10", curve, 2, 2, 2, {}, 10, None, options.get("negligible", 0.001)).summary()
 
 
 def test_the_summary_says_how_many_rounds_are_enough() -> None:
@@ -209,12 +214,12 @@ def test_trees_taken_apart_add_up_to_the_whole(model: RankingModel, test_set: Ra
 def test_a_linear_start_is_there_before_the_first_tree(test_set: RankingDataset) -> None:
     model = boostrank.train({"objective": "lambdarank", "verbosity": -1}, test_set, 6, start="linear")
     assert model.trees().forest is not None
-    found = learning(model, test_set, metric="ndcg@10")
+    learning_curves = learning(model, test_set, metric="ndcg@10")
     native = model._booster.native
     linear = lgb.Booster(model_str=native.model_to_string(num_iteration=native.num_trees() - 6))
     alone = linear.predict(test_set.features, raw_score=True)
     expected = Metric.parse("ndcg@10").evaluate(test_set.labels, alone, test_set.queries).mean
-    assert found.prefixes["value"][0] == pytest.approx(expected)
+    assert learning_curves.prefixes["value"][0] == pytest.approx(expected)
 
 
 def test_what_cannot_be_is_refused(model: RankingModel, test_set: RankingDataset) -> None:
@@ -222,13 +227,15 @@ def test_what_cannot_be_is_refused(model: RankingModel, test_set: RankingDataset
         learning(model, test_set, documents=-1)
 
 
-def test_plain_data_and_frames(found: Learning) -> None:
-    told = found.to_dict()
-    assert told["prefixes"][-1]["rounds"] == 60
-    assert list(found.to_frame("prefixes").columns)[:2] == ["rounds", "value"]
+def test_plain_data_and_frames(learning_curves: Learning) -> None:
+    plain = learning_curves.to_dict()
+    assert plain["prefixes"][-1]["rounds"] == 60
+    assert list(learning_curves.to_frame("prefixes").columns)[:2] == ["rounds", "value"]
 
 
-def test_the_scores_of_the_walk_are_the_engines(model: RankingModel, test_set: RankingDataset, found: Learning) -> None:
-    assert found.scores is not None
-    np.testing.assert_allclose(found.scores, model.predict(test_set), rtol=0, atol=1e-12)
+def test_the_scores_of_the_walk_are_the_engines(
+    model: RankingModel, test_set: RankingDataset, learning_curves: Learning
+) -> None:
+    assert learning_curves.scores is not None
+    np.testing.assert_allclose(learning_curves.scores, model.predict(test_set), rtol=0, atol=1e-12)
     assert learning(model, test_set, documents=100, threads=1).scores is None

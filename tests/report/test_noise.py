@@ -65,25 +65,25 @@ def test_redrawn_queries_are_whole_and_some_come_twice() -> None:
 
 def test_seeds_that_change_nothing_are_noticed_and_not_followed() -> None:
     seen: list[tuple[int, int, str]] = []
-    told = measure_noise(
+    noise = measure_noise(
         QUICK, TRAIN, VALID, 3, runs=4,
         progress=lambda done, total, source, metrics: seen.append((done, total, source)),
     )  # fmt: skip
-    assert told.values["seed"]["ndcg@10"].size == 3
-    assert told.spread("seed", "ndcg@10").matters == 0.0
-    assert told.values["training queries"]["ndcg@3"].size == 4
-    assert told.spread("training queries", "ndcg@10").sd > 0.0
-    assert told.matters("ndcg@10") == max(told.spread(source, "ndcg@10").matters for source in SOURCES)
+    assert noise.values["seed"]["ndcg@10"].size == 3
+    assert noise.spread("seed", "ndcg@10").matters == 0.0
+    assert noise.values["training queries"]["ndcg@3"].size == 4
+    assert noise.spread("training queries", "ndcg@10").sd > 0.0
+    assert noise.matters("ndcg@10") == max(noise.spread(source, "ndcg@10").matters for source in SOURCES)
     assert seen[0] == (1, 12, "seed")
     assert seen[2] == (3, 11, "seed")
-    assert seen[-1][0] == seen[-1][1] == sum(values["ndcg@3"].size for values in told.values.values())
+    assert seen[-1][0] == seen[-1][1] == sum(values["ndcg@3"].size for values in noise.values.values())
 
 
 def test_seeds_matter_where_trees_draw() -> None:
-    told = measure_noise(QUICK | {"feature_fraction": 0.3, "seed": 5}, TRAIN, VALID, 3, runs=3)
-    assert told.spread("seed", "ndcg@10").sd > 0.0
+    noise = measure_noise(QUICK | {"feature_fraction": 0.3, "seed": 5}, TRAIN, VALID, 3, runs=3)
+    assert noise.spread("seed", "ndcg@10").sd > 0.0
     again = measure_noise(QUICK | {"feature_fraction": 0.3, "random_state": 5}, TRAIN, VALID, 3, runs=3)
-    for source, values in told.values.items():
+    for source, values in noise.values.items():
         np.testing.assert_array_equal(values["ndcg@10"], again.values[source]["ndcg@10"])
 
 
@@ -94,19 +94,18 @@ def test_the_other_engine_and_regrouped_validation_rows_are_measured_alike() -> 
         VALID.features[scattered], VALID.labels[scattered], qid=VALID.queries.row_ids()[scattered],
         feature_names=VALID.feature_names, sort=True,
     )  # fmt: skip
-    straight, other = (
-        measure_noise(params, TRAIN, valid, 2, runs=3, backend="xgboost") for valid in (VALID, regrouped)
-    )
+    straight = measure_noise(params, TRAIN, VALID, 2, runs=3, backend="xgboost")
+    other = measure_noise(params, TRAIN, regrouped, 2, runs=3, backend="xgboost")
     assert straight.spread("seed", "ndcg@10").sd > 0.0
     for source, values in straight.values.items():
         np.testing.assert_allclose(values["ndcg@10"], other.values[source]["ndcg@10"], rtol=1e-12)
 
 
 def test_the_spread_over_validation_queries_is_the_standard_error_of_the_mean() -> None:
-    told = measure_noise(QUICK, TRAIN, VALID, 2, runs=3)
-    values = told.first["ndcg@10"].per_query
+    noise = measure_noise(QUICK, TRAIN, VALID, 2, runs=3)
+    values = noise.first["ndcg@10"].per_query
     values = values[~np.isnan(values)]
-    spread = told.over_queries("ndcg@10")
+    spread = noise.over_queries("ndcg@10")
     assert spread.sd == pytest.approx(values.std() / np.sqrt(values.size))
     assert spread.low < spread.sd < spread.high
 
@@ -115,8 +114,8 @@ def test_the_spread_over_validation_queries_is_the_standard_error_of_the_mean() 
 def test_few_validation_queries_have_a_wide_interval_and_no_error(queries: int) -> None:
     scores = [1, 3, 2, 3, 1, 2, 2, 3, 1][: 3 * queries]
     result = evaluate("ndcg@1", [2, 1, 0] * queries, scores, QueryIndex.from_sizes([3] * queries))
-    told = NoiseReport(3, {}, result, np.ones(queries), 0.0)
-    spread = told.over_queries("ndcg@1")
+    noise = NoiseReport(3, {}, result, np.ones(queries), 0.0)
+    spread = noise.over_queries("ndcg@1")
     assert 0.0 <= spread.low <= spread.sd <= spread.high
 
 

@@ -35,7 +35,9 @@ SPEC = boostrank.define_objective(
 )
 '''
 DATA = make_ranking_data(queries=140, mean_length=10, seed=3).dataset
-TRAIN, VALID, TEST = (DATA.take(np.arange(*span)) for span in ((50,), (50, 80), (80, 140)))
+TRAIN = DATA.take(np.arange(50))
+VALID = DATA.take(np.arange(50, 80))
+TEST = DATA.take(np.arange(80, 140))
 PARAMS = {"num_leaves": 5, "verbosity": -1, "num_threads": 1, "eval_at": [5], "seed": 2, "feature_fraction": 0.4}
 
 
@@ -55,12 +57,12 @@ def result(reversed_file: Path) -> ObjectiveComparison:
         "pairs": boostrank.Objective("ranknet"),
         "again": {"objective": boostrank.load_objective(reversed_file), "weight": 2.0},
     }
-    made = compare_objectives(
+    comparison = compare_objectives(
         PARAMS, TRAIN, VALID, TEST, objectives, 6, rates=(0.02, 0.3), repeats=3,
         progress=lambda done, total, *_: steps.append((done, total)),
     )  # fmt: skip
     assert steps == [(i, 16) for i in range(1, 17)]  # the same number of trainings for each
-    return made
+    return comparison
 
 
 def test_a_reversed_objective_loses_and_holm_is_monotone(result: ObjectiveComparison) -> None:
@@ -73,11 +75,11 @@ def test_a_reversed_objective_loses_and_holm_is_monotone(result: ObjectiveCompar
         assert difference.worse > difference.better
     # Against itself nothing is different.
     assert (result.differences["again"].mean, result.differences["again"].p_holm) == (0.0, 1.0)
-    found = sorted(result.differences.values(), key=lambda one: one.p)
-    adjusted = [one.p_holm for one in found]
+    by_p_value = sorted(result.differences.values(), key=lambda difference: difference.p)
+    adjusted = [difference.p_holm for difference in by_p_value]
     assert adjusted == sorted(adjusted)
-    assert adjusted[0] == pytest.approx(3 * found[0].p)
-    assert all(holm >= one.p for holm, one in zip(adjusted, found, strict=True))
+    assert adjusted[0] == pytest.approx(3 * by_p_value[0].p)
+    assert all(holm >= difference.p for holm, difference in zip(adjusted, by_p_value, strict=True))
 
 
 def test_the_rate_is_the_best_on_the_validation_queries(result: ObjectiveComparison) -> None:
@@ -108,19 +110,19 @@ def test_the_interval_has_the_luck_of_training(result: ObjectiveComparison) -> N
 def test_the_command_prints_the_same_comparison_as_json_and_as_tables(reversed_file: Path, data: Path) -> None:
     files = (data / "train.txt", "--valid", data / "valid.txt", "--test", data / "test.txt")
     few = ("--rate", 0.3, "--repeats", 2, "--rounds", 3, "--num-leaves", 4, "--threads", 1, "--eval-at", 5)
-    own = ("--objective", reversed_file, "--set", "weight=2")
-    result = invoke("study", "compare", *files, *own, "--against", "regression", *few, "--json")
+    objective_args = ("--objective", reversed_file, "--set", "weight=2")
+    result = invoke("study", "compare", *files, *objective_args, "--against", "regression", *few, "--json")
     assert result.exit_code == 0, result.stderr
     printed = json.loads(result.stdout)
     assert list(printed["objectives"]) == [str(reversed_file), "regression"]
     assert printed["objectives"]["regression"]["rate"] == 0.3
     assert printed["differences"]["regression"]["mean"] < 0.0
-    table = invoke("study", "compare", *files, *own, "--against", "regression", *few).stdout
+    table = invoke("study", "compare", *files, *objective_args, "--against", "regression", *few).stdout
     assert f"{printed['differences']['regression']['mean']:+.4f}" in table
     twice = invoke("study", "compare", *files, "--objective", "regression", "--against", "regression", *few)
     assert twice.exit_code == 2
     assert "regression, regression" in twice.stderr
-    assert invoke("study", "compare", *files, *own, *few).exit_code == 2  # against nothing
+    assert invoke("study", "compare", *files, *objective_args, *few).exit_code == 2  # against nothing
     assert invoke("compare", "--help").stdout.startswith("Usage: boostrank compare [OPTIONS] OLD NEW")
 
 

@@ -27,22 +27,24 @@ def scores(data: RankingDataset) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def found(data: RankingDataset, scores: np.ndarray) -> Ranking:
+def ranking_result(data: RankingDataset, scores: np.ndarray) -> Ranking:
     return ranking(study(data, "ndcg@5", scores=scores, previous=("old", -scores)))
 
 
-def test_each_point_over_k_is_what_evaluate_has(data: RankingDataset, scores: np.ndarray, found: Ranking) -> None:
-    depth = found.to_frame("depth")
+def test_each_point_over_k_is_what_evaluate_has(
+    data: RankingDataset, scores: np.ndarray, ranking_result: Ranking
+) -> None:
+    depth = ranking_result.to_frame("depth")
     assert depth["ranking"].unique().tolist() == ["the model", "old", "random order"]
     assert depth[depth["ranking"] == "old"]["k"].tolist() == [1, 2, 3, 4, 5, 6, 8]
     for name, of in (("the model", scores), ("old", -scores)):
-        for one in depth[depth["ranking"] == name].itertuples():
-            there = Metric.parse(f"ndcg@{one.k}").evaluate(data.labels, of, data.queries)
-            assert (one.value, one.low, one.high) == pytest.approx((there.mean, there.low, there.high), abs=1e-12)
+        for row in depth[depth["ranking"] == name].itertuples():
+            there = Metric.parse(f"ndcg@{row.k}").evaluate(data.labels, of, data.queries)
+            assert (row.value, row.low, row.high) == pytest.approx((there.mean, there.low, there.high), abs=1e-12)
 
 
 def test_scores_by_grade_are_around_the_mean_of_their_query(
-    data: RankingDataset, scores: np.ndarray, found: Ranking
+    data: RankingDataset, scores: np.ndarray, ranking_result: Ranking
 ) -> None:
     centred: dict[float, list[float]] = {0.0: [], 1.0: [], 2.0: []}
     for start, stop in zip(data.queries.ptr[:-1], data.queries.ptr[1:], strict=True):
@@ -50,14 +52,14 @@ def test_scores_by_grade_are_around_the_mean_of_their_query(
         for grade, value in zip(data.labels[start:stop], s - s.mean(), strict=True):
             if s.size > 1:
                 centred[grade].append(value)
-    for one in found.to_frame("grades").itertuples():
-        values = centred[one.grade]
-        assert one.documents == len(values)
-        assert one[-3:] == pytest.approx(np.quantile(values, [0.05, 0.5, 0.95]))
+    for row in ranking_result.to_frame("grades").itertuples():
+        values = centred[row.grade]
+        assert row.documents == len(values)
+        assert row[-3:] == pytest.approx(np.quantile(values, [0.05, 0.5, 0.95]))
 
 
-def test_the_page_has_a_chart_of_each(found: Ranking) -> None:
-    assert [part.name for part in SPEC.on_page(found).drawn] == ["ranking-depth", "ranking-grades"]
+def test_the_page_has_a_chart_of_each(ranking_result: Ranking) -> None:
+    assert [part.name for part in SPEC.on_page(ranking_result).drawn] == ["ranking-depth", "ranking-grades"]
 
 
 def test_without_cut_off_and_grades_there_is_nothing(data: RankingDataset, scores: np.ndarray) -> None:

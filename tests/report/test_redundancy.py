@@ -11,8 +11,8 @@ from boostrank.reporting.permutation import clusters_of, rank_correlation, withi
 def test_of_one_query_it_is_spearmans() -> None:
     rng = np.random.default_rng(0)
     values = np.round(rng.normal(size=(80, 4)) + 0.8 * rng.normal(size=(80, 1)), 1)  # with ties
-    found = rank_correlation(within_query_ranks(values, np.array([0, 80])))
-    np.testing.assert_allclose(found, spearmanr(values).statistic, atol=1e-12)
+    correlation = rank_correlation(within_query_ranks(values, np.array([0, 80])))
+    np.testing.assert_allclose(correlation, spearmanr(values).statistic, atol=1e-12)
 
 
 def test_what_differs_between_queries_alone_does_not_correlate() -> None:
@@ -20,8 +20,8 @@ def test_what_differs_between_queries_alone_does_not_correlate() -> None:
     level = np.repeat(10.0 * rng.normal(size=200), 5)[:, None]
     values = level + rng.normal(size=(1000, 2))
     assert spearmanr(values).statistic > 0.9
-    found = rank_correlation(within_query_ranks(values, np.arange(0, 1001, 5)))
-    assert abs(found[0, 1]) < 0.1
+    correlation = rank_correlation(within_query_ranks(values, np.arange(0, 1001, 5)))
+    assert abs(correlation[0, 1]) < 0.1
 
 
 def test_missing_values_tie_below_all_others() -> None:
@@ -38,9 +38,9 @@ def test_clusters_hold_what_is_all_alike_with_either_sign() -> None:
     c = np.eye(5)
     for i, j, r in ((0, 1, 0.95), (1, 2, 0.95), (0, 2, 0.5), (3, 4, -0.97)):
         c[i, j] = c[j, i] = r
-    found = clusters_of(c, 0.9)
-    assert [3, 4] in found
-    assert not any({0, 2} <= set(members) for members in found)
+    clusters = clusters_of(c, 0.9)
+    assert [3, 4] in clusters
+    assert not any({0, 2} <= set(members) for members in clusters)
     assert clusters_of(c, 0.99) == []
     assert clusters_of(np.ones((2, 2)), 1.0) == [[0, 1]]
     assert clusters_of(np.ones((1, 1)), 0.5) == []

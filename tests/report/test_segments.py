@@ -14,35 +14,35 @@ from boostrank.core.queries import QueryIndex
 from boostrank.reporting.segments import NO_SEGMENT, by_best_label, by_length, by_table, holm, read_segments
 
 
-def told(cut: object) -> list[str]:
+def list_segment_names(cut: object) -> list[str]:
     return [cut.names[i] for i in cut.of_query]  # type: ignore[attr-defined]
 
 
 def test_queries_are_told_apart_by_length() -> None:
     queries = QueryIndex.from_sizes([1, 2, 9, 10, 29, 30, 99, 100, 5000])
     expected = ["1 document", "2 to 9", "2 to 9", "10 to 29", "10 to 29", "30 to 99", "30 to 99", *["100 or more"] * 2]
-    assert told(by_length(queries)) == expected
+    assert list_segment_names(by_length(queries)) == expected
 
 
 def test_queries_are_told_apart_by_their_best_label() -> None:
     queries = QueryIndex(np.array([0, 2, 2, 3, 5]), np.arange(4))  # the second one has no document
     cut = by_best_label(np.array([0.0, 3.0, 0.0, 1.0, 3.0]), queries)
-    assert told(cut) == ["3", "-inf", "0", "3"]
+    assert list_segment_names(cut) == ["3", "-inf", "0", "3"]
 
 
 def test_many_different_labels_are_told_apart_by_whether_they_are_above_0() -> None:
     queries = QueryIndex.from_sizes([1] * 20)
-    assert told(by_best_label(np.arange(20) / 7.0, queries)) == ["0 or less", *["above 0"] * 19]
+    assert list_segment_names(by_best_label(np.arange(20) / 7.0, queries)) == ["0 or less", *["above 0"] * 19]
 
 
 def test_a_table_says_the_segment_of_numbers_and_texts_alike() -> None:
-    assert told(by_table({7: "a", "8": 2}, QueryIndex(np.arange(3), np.array([7, 8])))) == ["a", "2"]
+    assert list_segment_names(by_table({7: "a", "8": 2}, QueryIndex(np.arange(3), np.array([7, 8])))) == ["a", "2"]
 
 
 def test_queries_without_a_segment_are_one_and_said() -> None:
     with pytest.warns(DataWarning, match="1 of 2 queries have no segment"):
         cut = by_table({"7": "a"}, QueryIndex(np.arange(3), np.array([7, 8])))
-    assert told(cut) == ["a", NO_SEGMENT]
+    assert list_segment_names(cut) == ["a", NO_SEGMENT]
 
 
 def test_a_table_of_other_queries_and_one_of_ids_are_refused() -> None:

@@ -48,9 +48,9 @@ def world() -> RankingDataset:
 
 
 def lightgbm_model(data: RankingDataset, rounds: int = 60, **params: Any) -> RankingModel:
-    given = {"objective": "regression", "num_leaves": 8, "min_data_in_leaf": 5, "verbose": -1, "num_threads": 1}
+    defaults = {"objective": "regression", "num_leaves": 8, "min_data_in_leaf": 5, "verbose": -1, "num_threads": 1}
     train = lgb.Dataset(data.features, data.labels, group=data.queries.sizes, feature_name=list(data.feature_names))
-    return RankingModel(lgb.train({**given, **params}, train, rounds))
+    return RankingModel(lgb.train({**defaults, **params}, train, rounds))
 
 
 def xgboost_model(data: RankingDataset) -> RankingModel:
@@ -67,8 +67,8 @@ def shapes(
     return shapes_of(context, **options)
 
 
-def curve_of(told: Shapes, feature: str) -> AleCurve:
-    (curve,) = [one for one in told.curves if one.feature == feature]
+def curve_of(feature_shapes: Shapes, feature: str) -> AleCurve:
+    (curve,) = [curve for curve in feature_shapes.curves if curve.feature == feature]
     return curve
 
 
@@ -118,7 +118,8 @@ def test_curves_are_those_of_the_slow_twin(name: str) -> None:
             assert set(curve.edges.tolist()) <= set(X.tolist())
             assert (curve.edges[0], curve.edges[-1]) == (np.nanmin(X), np.nanmax(X))
             slow, counts = slow_effects(model.predict, data.features, columns[curve.feature], curve.edges)
-            np.testing.assert_allclose(curve.effect, slow, atol=1e-10 if name == "LightGBM" else 1e-4)
+            tolerance = 1e-10 if name == "LightGBM" else 1e-4
+            np.testing.assert_allclose(curve.effect, slow, atol=tolerance)
             np.testing.assert_array_equal(curve.counts, counts)
             assert curve.counts.sum() == np.isfinite(X).sum()
             assert curve.missing == np.isnan(X).sum()
@@ -149,9 +150,9 @@ def test_what_a_missing_value_does_is_told_apart() -> None:
 
 
 def test_features_of_the_query_are_called_so_and_constant_ones_have_no_curve() -> None:
-    told = told_of("LightGBM")
-    assert [c.feature for c in told.curves if c.query_level] == ["f6"]
-    assert "f7" not in {c.feature for c in told.curves}  # no tree splits by it
+    feature_shapes = told_of("LightGBM")
+    assert [c.feature for c in feature_shapes.curves if c.query_level] == ["f6"]
+    assert "f7" not in {c.feature for c in feature_shapes.curves}  # no tree splits by it
 
 
 class Formula:
@@ -208,28 +209,30 @@ def test_quadratic_and_dependent_features_have_the_known_curve() -> None:
 
 def test_dependence_is_the_centred_contribution_of_the_engine() -> None:
     model, data = model_of("LightGBM"), world()
-    told = shapes(model, data, top=3, points=data.n_documents, shap_documents=data.n_documents, documents=100)
+    feature_shapes = shapes(model, data, top=3, points=data.n_documents, shap_documents=data.n_documents, documents=100)
     parts = model.booster.predict(data.features, pred_contrib=True)
-    assert told.shap_documents == data.n_documents
-    dependence = told.to_frame("dependence")
-    assert dependence["feature"].unique().tolist() == list(told.top)
-    for feature, one in dependence.groupby("feature"):
+    assert feature_shapes.shap_documents == data.n_documents
+    dependence = feature_shapes.to_frame("dependence")
+    assert dependence["feature"].unique().tolist() == list(feature_shapes.top)
+    for feature, points in dependence.groupby("feature"):
         j = data.feature_names.index(feature)
         by_query = parts[:, j].reshape(QUERIES, SIZE)
-        np.testing.assert_allclose(one["part"], (by_query - by_query.mean(axis=1, keepdims=True)).ravel(), atol=1e-10)
-        np.testing.assert_array_equal(one["value"], data.features[:, j])
+        np.testing.assert_allclose(
+            points["part"], (by_query - by_query.mean(axis=1, keepdims=True)).ravel(), atol=1e-10
+        )
+        np.testing.assert_array_equal(points["value"], data.features[:, j])
 
 
 def test_samples_are_of_whole_queries_and_said() -> None:
     model, data = model_of("LightGBM"), world()
-    told = shapes(model, data, documents=200, shap_documents=150, points=40, threads=1)
-    assert (told.documents, told.queries, told.shap_documents) == (200, 20, 150)
-    assert told.all_documents == data.n_documents
-    assert set(told.to_frame("dependence").groupby("feature").size()) == {40}
+    feature_shapes = shapes(model, data, documents=200, shap_documents=150, points=40, threads=1)
+    assert (feature_shapes.documents, feature_shapes.queries, feature_shapes.shap_documents) == (200, 20, 150)
+    assert feature_shapes.all_documents == data.n_documents
+    assert set(feature_shapes.to_frame("dependence").groupby("feature").size()) == {40}
     again = shapes(model, data, documents=200, shap_documents=150, points=40, threads=2)
-    assert again.to_dict() == told.to_dict()
+    assert again.to_dict() == feature_shapes.to_dict()
     other = shapes(model, data, documents=200, shap_documents=150, points=40, seed=1)
-    assert not np.array_equal(other.curves[0].effect, told.curves[0].effect)
+    assert not np.array_equal(other.curves[0].effect, feature_shapes.curves[0].effect)
 
 
 def test_the_features_told_most_of_are_those_of_the_importance() -> None:
@@ -237,11 +240,11 @@ def test_the_features_told_most_of_are_those_of_the_importance() -> None:
     data = world()
     graded = RankingDataset(data.features, np.clip(np.round(data.labels), 0, 4), data.queries, data.feature_names)
     worth = importance(model, graded, shap_documents=0, repeats=1)
-    told = shapes(model, data, importance=worth, top=3, shap_documents=0)
-    assert told.top == tuple(worth.feature_names[i] for i in worth.order[:3])
-    assert [c.feature for c in told.curves[:3]] == list(told.top)
-    rest = [c.swing for c in told.curves[3:]]
-    assert rest == sorted(rest, reverse=True)
+    feature_shapes = shapes(model, data, importance=worth, top=3, shap_documents=0)
+    assert feature_shapes.top == tuple(worth.feature_names[i] for i in worth.order[:3])
+    assert [c.feature for c in feature_shapes.curves[:3]] == list(feature_shapes.top)
+    other_swings = [c.swing for c in feature_shapes.curves[3:]]
+    assert other_swings == sorted(other_swings, reverse=True)
 
 
 def test_trees_that_cannot_be_walked_are_refused() -> None:
@@ -255,51 +258,55 @@ def test_trees_that_cannot_be_walked_are_refused() -> None:
 def test_what_a_sparse_row_does_not_name_is_missing_where_the_model_takes_it_so() -> None:
     data = world()
     thin = sparse.csr_matrix(np.nan_to_num(data.features))
-    some = RankingDataset(thin, data.labels, data.queries, data.feature_names)
+    sparse_data = RankingDataset(thin, data.labels, data.queries, data.feature_names)
     model = model_of("XGBoost")
     assert model.absent_is_missing
-    assert curve_of(shapes(model, some, documents=300, shap_documents=0), "f4").missing > 0
-    assert curve_of(shapes(model_of("LightGBM"), some, documents=300, shap_documents=0), "f4").missing == 0
+    assert curve_of(shapes(model, sparse_data, documents=300, shap_documents=0), "f4").missing > 0
+    assert curve_of(shapes(model_of("LightGBM"), sparse_data, documents=300, shap_documents=0), "f4").missing == 0
 
 
 def test_a_model_of_constants_has_nothing_to_show() -> None:
-    told = shapes(lightgbm_model(world(), 2, min_gain_to_split=1e9), world())
-    assert (told.top, told.curves, told.dependence) == ((), (), {})
-    assert told.to_frame().empty
+    feature_shapes = shapes(lightgbm_model(world(), 2, min_gain_to_split=1e9), world())
+    assert (feature_shapes.top, feature_shapes.curves, feature_shapes.dependence) == ((), (), {})
+    assert feature_shapes.to_frame().empty
 
 
 def test_what_is_found_can_be_taken_out() -> None:
-    told = told_of("LightGBM")
-    curves, features = told.to_frame("curves"), told.to_frame("features")
-    one = told.curves[0]
-    mine = curves[(curves["feature"] == one.feature) & curves["value"].notna()]
-    np.testing.assert_array_equal(mine["effect"], one.effect)
-    assert mine["documents"].sum() == one.counts.sum()
+    feature_shapes = told_of("LightGBM")
+    curves, features = feature_shapes.to_frame("curves"), feature_shapes.to_frame("features")
+    curve = feature_shapes.curves[0]
+    mine = curves[(curves["feature"] == curve.feature) & curves["value"].notna()]
+    np.testing.assert_array_equal(mine["effect"], curve.effect)
+    assert mine["documents"].sum() == curve.counts.sum()
     lost = curves[(curves["feature"] == "f4") & curves["value"].isna()]
-    assert lost["effect"].item() == curve_of(told, "f4").missing_effect
-    assert features["feature"].tolist() == [c.feature for c in told.curves]
-    assert set(told.to_frame("dependence")["feature"]) == set(told.top)
-    plain = json.loads(json.dumps(told.to_dict(), allow_nan=False))
+    assert lost["effect"].item() == curve_of(feature_shapes, "f4").missing_effect
+    assert features["feature"].tolist() == [c.feature for c in feature_shapes.curves]
+    assert set(feature_shapes.to_frame("dependence")["feature"]) == set(feature_shapes.top)
+    plain = json.loads(json.dumps(feature_shapes.to_dict(), allow_nan=False))
     assert len(plain["curves"]) == len(curves)
     with pytest.raises(ParameterError, match="Did you mean 'curves'"):
-        told.to_frame("curve")
+        feature_shapes.to_frame("curve")
 
 
 def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
     data = world()
     names = ["<b>x</b>", *data.feature_names[1:]]
     model = model_of("LightGBM")
-    told = shapes(model, data, documents=300)
-    renamed = replace(told, top=tuple("<b>x</b>" if n == "f1" else n for n in told.top),
-                      dependence=told.dependence | {"feature": ["<b>x</b>" if n == "f1" else n
-                                                                for n in told.dependence["feature"]]},
-                      curves=tuple(replace(c, feature=names[data.feature_names.index(c.feature)])
-                                   for c in told.curves))  # fmt: skip
-    found = SPEC.on_page(renamed)
-    html = page("Shapes", [found])
+    feature_shapes = shapes(model, data, documents=300)
+    new_names = dict(zip(data.feature_names, names, strict=True))
+    new_column = [new_names[n] for n in feature_shapes.dependence["feature"]]
+    renamed = replace(
+        feature_shapes,
+        top=tuple(new_names[n] for n in feature_shapes.top),
+        dependence=feature_shapes.dependence | {"feature": new_column},
+        curves=tuple(replace(c, feature=new_names[c.feature]) for c in feature_shapes.curves),
+    )
+    # The page has each name as text, and the charts have every point.
+    section = SPEC.on_page(renamed)
+    html = page("Shapes", [section])
     assert "<b>x" not in html
     assert all(name in html for name in data.feature_names[1:6])
-    charts: list[Any] = [one for one in found.drawn if one.name.startswith("shape-")]
+    charts: list[Any] = [chart for chart in section.drawn if chart.name.startswith("shape-")]
     assert [chart.title for chart in charts] == list(renamed.top)
     for chart, curve in zip(charts, renamed.curves, strict=False):
         kinds = chart.frame["kind"].value_counts()
@@ -314,17 +321,19 @@ def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
 def test_a_feature_without_any_value_has_an_empty_curve() -> None:
     X = world().features.copy()
     X[:, 3] = np.nan
-    told = shapes(model_of("LightGBM"), RankingDataset.from_arrays(X, world().labels, group=world().queries.sizes))
-    curve = curve_of(told, "f4")
+    feature_shapes = shapes(
+        model_of("LightGBM"), RankingDataset.from_arrays(X, world().labels, group=world().queries.sizes)
+    )
+    curve = curve_of(feature_shapes, "f4")
     assert [len(values) for values in (curve.edges, curve.effect, curve.low, curve.high, curve.counts)] == [0] * 5
-    curves = told.to_frame("curves")
+    curves = feature_shapes.to_frame("curves")
     assert curves[curves["feature"] == "f4"]["documents"].tolist() == [QUERIES * SIZE]
-    assert "nan" not in words_of(SPEC.on_page(told))
+    assert "nan" not in words_of(SPEC.on_page(feature_shapes))
 
 
 def test_a_section_without_trees_says_so() -> None:
-    told = shapes(lightgbm_model(world(), 2, min_gain_to_split=1e9), world())
-    assert words_of(SPEC.on_page(told)) == "The trees use no feature."
+    feature_shapes = shapes(lightgbm_model(world(), 2, min_gain_to_split=1e9), world())
+    assert words_of(SPEC.on_page(feature_shapes)) == "The trees use no feature."
 
 
 def test_a_flat_curve_has_no_direction() -> None:
@@ -344,14 +353,15 @@ def test_categories_differ_and_neither_rise_nor_fall() -> None:
     frame["x"] = rng.normal(size=400)
     params = {"num_threads": 1, "verbosity": -1, "objective": "lambdarank", "min_data_per_group": 5, "cat_smooth": 1}
     data = RankingDataset.from_frame(frame)
-    found = shapes(boostrank.train(params, data, 4), data, threads=1, shap_documents=50)
-    assert found.top[0] == "colour"
+    feature_shapes = shapes(boostrank.train(params, data, 4), data, threads=1, shap_documents=50)
+    assert feature_shapes.top[0] == "colour"
     assert re.search(
-        r"depends most on <bdi>colour</bdi>: it differs by up to [\d.]+ between categories", SPEC.on_page(found).brief
+        r"depends most on <bdi>colour</bdi>: it differs by up to [\d.]+ between categories",
+        SPEC.on_page(feature_shapes).brief,
     )
-    shown = page("t", [SPEC.on_page(found)])
-    assert "4 categories, which differ by up to" in shown
-    assert not re.search(r"4 categories[^<]*(rises|falls|means nothing)", shown)
+    page_html = page("t", [SPEC.on_page(feature_shapes)])
+    assert "4 categories, which differ by up to" in page_html
+    assert not re.search(r"4 categories[^<]*(rises|falls|means nothing)", page_html)
 
 
 def test_a_spike_and_a_long_tail_show_the_step_between_them() -> None:
@@ -361,15 +371,15 @@ def test_a_spike_and_a_long_tail_show_the_step_between_them() -> None:
     data = RankingDataset.from_arrays(
         np.column_stack([clicks, rng.normal(size=4000)]), np.where(clicks >= 20, 3, 0), group=np.full(200, 20)
     )
-    found = shapes(lightgbm_model(data, min_data_in_leaf=1), data, top=2)
-    curve = curve_of(found, "f1")
+    feature_shapes = shapes(lightgbm_model(data, min_data_in_leaf=1), data, top=2)
+    curve = curve_of(feature_shapes, "f1")
     below, above = curve.edges[1:] < 17, curve.edges[1:] > 23
     assert below.sum() >= 5
     assert above.sum() >= 10
     step = curve.swing
     assert np.ptp(curve.effect[1:][below]) < 0.05 * step
     assert np.ptp(curve.effect[1:][above]) < 0.05 * step
-    x = next(chart for chart in SPEC.on_page(found).drawn if getattr(chart, "title", "") == "f1").spec()
+    x = next(chart for chart in SPEC.on_page(feature_shapes).drawn if getattr(chart, "title", "") == "f1").spec()
     scales = [layer["encoding"]["x"] for layer in x["layer"] if "scale" in layer["encoding"].get("x", {})]
-    assert {one["scale"]["type"] for one in scales} == {"symlog"}
+    assert {x_axis["scale"]["type"] for x_axis in scales} == {"symlog"}
     assert scales[0]["axis"]["values"] == [0.0, 100.0, 1000.0]

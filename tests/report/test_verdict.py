@@ -48,21 +48,23 @@ def scores(data: RankingDataset) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def found(data: RankingDataset, scores: np.ndarray) -> Verdict:
+def model_verdict(data: RankingDataset, scores: np.ndarray) -> Verdict:
     return verdict(scores, data, previous=("old.txt", -scores))
 
 
-def test_the_model_is_measured_as_evaluate_does(data: RankingDataset, scores: np.ndarray, found: Verdict) -> None:
+def test_the_model_is_measured_as_evaluate_does(
+    data: RankingDataset, scores: np.ndarray, model_verdict: Verdict
+) -> None:
     names = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map", "mrr"]
-    assert list(found.model.standings) == names
-    assert found.metric == "ndcg@10"
+    assert list(model_verdict.model.standings) == names
+    assert model_verdict.metric == "ndcg@10"
     for name, result in evaluate(names, data.labels, scores, data.queries).items():
-        standing = found.model.standings[name]
+        standing = model_verdict.model.standings[name]
         assert standing.value == pytest.approx(result.mean, abs=1e-12)
         assert (standing.low, standing.high) == pytest.approx((result.low, result.high), abs=1e-12)
         assert standing.queries == result.queries
         assert np.isnan(standing.lead)
-    assert found.empty == evaluate("ndcg", data.labels, scores, data.queries)["ndcg"].empty
+    assert model_verdict.empty == evaluate("ndcg", data.labels, scores, data.queries)["ndcg"].empty
 
 
 def test_a_query_of_one_relevant_document_is_not_empty_where_such_queries_do_not_count() -> None:
@@ -71,11 +73,13 @@ def test_a_query_of_one_relevant_document_is_not_empty_where_such_queries_do_not
 
 
 def test_the_lead_over_a_previous_model_is_the_paired_difference(
-    data: RankingDataset, scores: np.ndarray, found: Verdict
+    data: RankingDataset, scores: np.ndarray, model_verdict: Verdict
 ) -> None:
-    (old,) = [b for b in found.baselines if b.name == "old.txt"]
+    (old,) = [b for b in model_verdict.baselines if b.name == "old.txt"]
     for name, standing in old.standings.items():
-        a, b = (Metric.parse(name).evaluate(data.labels, s, data.queries).per_query for s in (scores, -scores))
+        metric = Metric.parse(name)
+        a = metric.evaluate(data.labels, scores, data.queries).per_query
+        b = metric.evaluate(data.labels, -scores, data.queries).per_query
         pair = paired_difference(a, b)  # as `compare` and `evaluate` have it
         assert standing.lead == pytest.approx(pair.mean, abs=1e-12)
         assert (standing.lead_low, standing.lead_high) == pytest.approx((pair.low, pair.high), abs=1e-12)
@@ -86,14 +90,14 @@ def test_random_order_is_the_mean_over_all_orders() -> None:
     labels = np.array([2.0, 0, 1, 0, 3, 1, 0, 0])
     queries = QueryIndex.from_sizes([4, 3, 1])
     small = RankingDataset(np.zeros((8, 1), np.float32), labels, queries)
-    found = verdict(labels, small, ["ndcg@2", "map", "mrr"], conventions=Conventions(empty="zero"))
-    standings = found.baseline("random order").standings  # type: ignore[union-attr]
+    model_verdict = verdict(labels, small, ["ndcg@2", "map", "mrr"], conventions=Conventions(empty="zero"))
+    standings = model_verdict.baseline("random order").standings  # type: ignore[union-attr]
     for name, standing in standings.items():
         per_query = []
         for a, b in zip(queries.ptr[:-1], queries.ptr[1:], strict=True):
-            one, mine = QueryIndex.from_sizes([b - a]), labels[a:b]
+            one_query, mine = QueryIndex.from_sizes([b - a]), labels[a:b]
             values = [
-                evaluate(name, mine, np.array(order, float), one, Conventions(empty="zero"))[name].mean
+                evaluate(name, mine, np.array(order, float), one_query, Conventions(empty="zero"))[name].mean
                 for order in permutations(range(b - a))
             ]
             per_query.append(np.mean(values))
@@ -112,13 +116,13 @@ def test_random_order_stays_random_where_ties_count_as_best(data: RankingDataset
 
 
 def test_ties_and_the_order_of_the_file_are_those_of_metrics(
-    data: RankingDataset, scores: np.ndarray, found: Verdict
+    data: RankingDataset, scores: np.ndarray, model_verdict: Verdict
 ) -> None:
-    (told,) = explain_conventions(data.labels, scores, data.queries, "ndcg@10", [])
-    assert found.ties == told.ties
-    place = np.arange(data.n_documents)
-    order = evaluate("ndcg@10", data.labels, -place.astype(float), data.queries)["ndcg@10"].mean
-    assert found.baseline("the order of the file").standings["ndcg@10"].value == pytest.approx(order)  # type: ignore[union-attr]
+    (explanation,) = explain_conventions(data.labels, scores, data.queries, "ndcg@10", [])
+    assert model_verdict.ties == explanation.ties
+    positions = np.arange(data.n_documents)
+    order = evaluate("ndcg@10", data.labels, -positions.astype(float), data.queries)["ndcg@10"].mean
+    assert model_verdict.baseline("the order of the file").standings["ndcg@10"].value == pytest.approx(order)  # type: ignore[union-attr]
 
 
 def test_a_single_feature_is_chosen_by_the_other_half(data: RankingDataset) -> None:
@@ -130,9 +134,9 @@ def test_a_single_feature_is_chosen_by_the_other_half(data: RankingDataset) -> N
     owner = np.repeat(np.arange(len(data.queries)), data.queries.sizes)
     ranked = [np.where(np.isnan(c), -1e38, c).astype(float) for s in (1, -1) for c in s * data.features.T]
     for i, half in enumerate(halves):
-        some = data.take(np.sort(half))
+        half_data = data.take(np.sort(half))
         rows = data.queries.take(np.sort(half))[1]
-        values = [evaluate("ndcg@10", some.labels, r[rows], some.queries)["ndcg@10"].mean for r in ranked]
+        values = [evaluate("ndcg@10", half_data.labels, r[rows], half_data.queries)["ndcg@10"].mean for r in ranked]
         best = int(np.argmax(values))
         assert chosen.names[i] == data.feature_names[best % data.n_features]
         assert chosen.signs[i] == (1.0 if best < data.n_features else -1.0)
@@ -192,20 +196,20 @@ def test_many_values_are_sampled_to_choose_by_but_every_query_is_ranked(monkeypa
 
 
 def test_what_cannot_be_told_is_said() -> None:
-    one = RankingDataset(np.ones((1, 2), np.float32), np.array([1.0]), QueryIndex.from_sizes([1]))
-    found = verdict(np.zeros(1), one)
-    assert found.headline.value == 1.0
-    assert np.isnan(found.headline.low)
-    assert found.baseline("the best single feature") is None
-    assert "too few" in found.notes[0]
+    one_document = RankingDataset(np.ones((1, 2), np.float32), np.array([1.0]), QueryIndex.from_sizes([1]))
+    model_verdict = verdict(np.zeros(1), one_document)
+    assert model_verdict.headline.value == 1.0
+    assert np.isnan(model_verdict.headline.low)
+    assert model_verdict.baseline("the best single feature") is None
+    assert "too few" in model_verdict.notes[0]
     with pytest.raises(DataError, match="none of the 1 queries is included"):
         verdict(np.zeros(1), RankingDataset(np.ones((1, 2), np.float32), np.zeros(1), QueryIndex.from_sizes([1])))
     with pytest.raises(ParameterError, match="metrics"):
-        verdict(np.zeros(1), one, [])
+        verdict(np.zeros(1), one_document, [])
 
 
-def test_the_frame_has_a_row_for_each_ranking_and_metric(found: Verdict) -> None:
-    frame = found.to_frame()
+def test_the_frame_has_a_row_for_each_ranking_and_metric(model_verdict: Verdict) -> None:
+    frame = model_verdict.to_frame()
     assert len(frame) == 5 * 6
     assert set(frame["ranking"]) == {
         MODEL,
@@ -214,15 +218,16 @@ def test_the_frame_has_a_row_for_each_ranking_and_metric(found: Verdict) -> None
         "random order",
         "the order of the file",
     }
-    (row,) = (one for one in found.to_dict()["verdict"] if (one["ranking"], one["metric"]) == (MODEL, "map"))
-    assert row["value"] == found.model.standings["map"].value
+    rows = model_verdict.to_dict()["verdict"]
+    (row,) = [row for row in rows if (row["ranking"], row["metric"]) == (MODEL, "map")]
+    assert row["value"] == model_verdict.model.standings["map"].value
 
 
 def test_the_start_has_a_row_and_trees_that_add_nothing_are_named() -> None:
     data = drawn(60, 3, seed=5, useful=1)
     start = data.features[:, 0].astype(np.float64)
     same = verdict(start, data, "ndcg@5", start=start)
-    (row,) = [one for one in same.baselines if one.name == "the linear start"]
+    (row,) = [baseline for baseline in same.baselines if baseline.name == "the linear start"]
     assert row.standings["ndcg@5"].lead == 0.0
     assert same.trees_sentence().startswith("The trees add nothing relevant: the model is 0.0000 [0.0000, 0.0000]")
     better = verdict(data.labels + 0.01 * start, data, "ndcg@5", start=start)
@@ -250,14 +255,15 @@ def test_the_start_has_a_row_and_trees_that_add_nothing_are_named() -> None:
         ((0.01, -0.02, 0.05), {}, "The benefit of the trees is uncertain: .*, not significant."),
     ],
 )
-def test_what_trees_add_goes_by_what_matters(found: Verdict, lead: Any, matters: Any, words: str) -> None:
+def test_what_trees_add_goes_by_what_matters(model_verdict: Verdict, lead: Any, matters: Any, words: str) -> None:
     standing = Standing("ndcg@5", 0.7, 0.6, 0.8, *lead, queries=50)
     bounds = {"ndcg@5": matters} if matters else {}
-    model, start = (Ranking(name, "", {"ndcg@5": standing}) for name in (MODEL, START))
-    one = replace(found, metric="ndcg@5", model=model, baselines=(start,), matters=bounds)
+    model = Ranking(MODEL, "", {"ndcg@5": standing})
+    start = Ranking(START, "", {"ndcg@5": standing})
+    start_verdict = replace(model_verdict, metric="ndcg@5", model=model, baselines=(start,), matters=bounds)
     assert re.fullmatch(words.replace("[", r"\[").replace(".*", "@@").replace(".", r"\.").replace("@@", ".*"),
-                        one.trees_sentence())  # fmt: skip
-    on_page = SPEC.on_page(one)
-    for shown in (str(on_page.body).partition("<dl")[0], str(on_page.brief)):
-        assert ("not significant" in shown) == (lead[1] < 0.0 < lead[2])
-        assert ("within the training noise" in shown) == bool(matters)
+                        start_verdict.trees_sentence())  # fmt: skip
+    on_page = SPEC.on_page(start_verdict)
+    for passage in (str(on_page.body).partition("<dl")[0], str(on_page.brief)):
+        assert ("not significant" in passage) == (lead[1] < 0.0 < lead[2])
+        assert ("within the training noise" in passage) == bool(matters)
