@@ -22,7 +22,7 @@ from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.metrics import Conventions, Metric
 from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
-from boostrank.reporting.charts import COLOURS, Chart, alt, histogram, need_report_extra
+from boostrank.reporting.charts import alt, histogram, need_report_extra
 from boostrank.reporting.documents import shown_value
 from boostrank.reporting.html import block
 from boostrank.reporting.rank_changes import (
@@ -38,7 +38,7 @@ from boostrank.reporting.rank_changes import (
 from boostrank.reporting.result import Result, plain, result_class
 from boostrank.reporting.section import Context, page_of
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
-from boostrank.reporting.table import Cell, Column, Table, interval, pandas, table_of_objects
+from boostrank.reporting.table import Cell, Column, Table, interval, table_of_objects
 
 _ALPHA = 0.05
 _BINS = 40
@@ -533,6 +533,11 @@ def _parts(comparison: Comparison) -> dict[str, Any]:
     values = comparison.per_query[first]
     change = values[:, 1] - values[:, 0]
     change = change[np.isfinite(change) & (np.abs(change) > TIE)]
+    limit, drawn = float(np.abs(change).max(initial=0.0)), None
+    if change.size:
+        axis = alt.Axis(format="+.2~f", grid=False)
+        ends, title = (-limit, limit), f"difference of {first}"
+        drawn = histogram("differences", change, _BINS, ends, title, "+.3f", axis=axis)
     template = partial(block, "comparison.html", "lost", shown_value=shown_value)
     return {
         "d": comparison.metrics[first],
@@ -543,17 +548,6 @@ def _parts(comparison: Comparison) -> dict[str, Any]:
         "kinds": list(comparison.of_segment),
         "several": not math.isnan(comparison.metrics[first].luck),
         "changed": change.size,
-        "histogram": _histogram(change, first) if change.size else None,
+        "histogram": drawn,
         "details": [template(r=regression, number=i) for i, regression in enumerate(comparison.regressions)],
     }
-
-
-def _histogram(change: Float64Array, metric: str) -> Chart:
-    limit = float(np.abs(change).max())
-    counts, edges = np.histogram(change, bins=_BINS, range=(-limit, limit))
-    direction = np.where(np.arange(_BINS) < _BINS // 2, "worse", "better")
-    frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts, "way": direction})
-    scale = alt.Scale(domain=["worse", "better"], range=[COLOURS["bad"], COLOURS["good"]])
-    how = {"axis": alt.Axis(format="+.2~f", grid=False), "color": alt.Color("way:N", title=None, scale=scale)}
-    drawn = histogram(frame, f"difference of {metric}", "queries", "+.3f", height=240, **how)
-    return Chart("differences", frame, drawn)

@@ -19,7 +19,7 @@ from boostrank.data.categories import Categories
 from boostrank.data.dataset import RankingDataset, takes_dataset
 from boostrank.data.rows import DenseRows
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.reporting.charts import COLOURS, Chart, alt, need_report_extra, tooltips
+from boostrank.reporting.charts import COLOURS, Chart, alt, need_report_extra, row_chart
 from boostrank.reporting.documents import find_document, find_query, shown_name, shown_value
 from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.section import page_of
@@ -27,7 +27,6 @@ from boostrank.reporting.table import Cell, Column, Table, fixed, pandas, table_
 
 # Limit on bars in the chart.
 _BARS = 20
-_BAR_HEIGHT = 22
 
 
 @dataclass(frozen=True)
@@ -224,11 +223,7 @@ def _chart(why: Why) -> Chart:
     sides = ["A" if part >= 0 else "B" for part in parts]
     frame = pandas().DataFrame({"feature": names, "part": parts, "speaks_for": sides})
     scale = alt.Scale(domain=["A", "B"], range=[COLOURS["main"], COLOURS["bad"]])
-    bars = alt.Chart(frame).mark_bar()
-    figure = bars.encode(
-        x=alt.X("part:Q", title="A's part of the score minus B's"),
-        y=alt.Y("feature:N", sort=None, title=None),
-        color=alt.Color("speaks_for:N", title="speaks for", scale=scale),
-        tooltip=tooltips("feature:N", "part:Q +.4g"),
-    )
-    return Chart("contributions", frame, figure.properties(height=_BAR_HEIGHT * len(names)))
+    colour = alt.Color("speaks_for:N", title="speaks for", scale=scale)
+    x = alt.X("part:Q", title="A's part of the score minus B's")
+    tips = ("feature:N", "part:Q +.4g")
+    return row_chart("contributions", frame, "feature:N", tips, lambda base: base.mark_bar().encode(x=x), color=colour)

@@ -10,7 +10,7 @@ level of scores does not affect ranks.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
@@ -27,7 +27,7 @@ from boostrank.engines.trees import Trees
 from boostrank.metrics import Metric
 from boostrank.metrics.measure import Function
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.reporting.charts import COLOURS, SHARE, Chart, alt, ranges, tooltips
+from boostrank.reporting.charts import COLOURS, SHARE, Chart, alt, ranges, row_chart
 from boostrank.reporting.html import look_of
 from boostrank.reporting.permutation import (
     Losses,
@@ -69,8 +69,6 @@ _EXPLAINED = 1_500_000
 _CONTRIBUTIONS = 25_000_000
 _CORRELATED_DOCUMENTS, _CORRELATED_FEATURES = 20_000, 500
 _TOP = 20
-# Height of a row in a list of features, in pixels.
-_LINE = 22
 _LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": "faint"}
 _COLOURED_LOSSES = ("useful", "harmful", "query-level")
 _VERDICT_COLOURS = {
@@ -451,16 +449,13 @@ def _charts(frame: pd.DataFrame, metric: str) -> list[Chart]:
     scale = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if verdict in present}
     colours = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=[*scale], range=[*scale.values()]))
     loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
-    tips = tooltips("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain", "gain_rank:Q d rank by gain")
-    features = alt.Y("feature:N", sort=None, title=None)
-    base = alt.Chart(frame).encode(y=features, color=colours, tooltip=tips)
+    tips = ("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain", "gain_rank:Q d rank by gain")
     share = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format=SHARE))
-    figures = {
-        "importance-loss": ranges(base, f"loss of {metric}", "loss"),
-        "importance-gain": base.mark_bar(height=11, opacity=0.75).encode(x=share),
+    marks: dict[str, Callable[[Any], Any]] = {
+        "importance-loss": partial(ranges, title=f"loss of {metric}", value="loss"),
+        "importance-gain": lambda base: base.mark_bar(height=11, opacity=0.75).encode(x=share),
     }
-    height = _LINE * len(frame) + 10
-    return [Chart(name, frame, figure.properties(height=height)) for name, figure in figures.items()]
+    return [row_chart(name, frame, "feature:N", tips, draw, color=colours) for name, draw in marks.items()]
 
 
 SPEC = Section("importance", "Feature importance", measure_importance, _parts, position=20, short="Features")

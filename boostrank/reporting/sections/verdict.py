@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.metrics.measure import is_built_in
-from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, tooltips
+from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, row_chart
 from boostrank.reporting.conventions import TieReport, tied_documents
 from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.scoring import START
@@ -356,13 +357,10 @@ def _chart(result: Verdict) -> Chart:
     frame = frame[frame["metric"] == result.metric][["ranking", "value", "low", "high"]]
     frame = frame.reset_index(drop=True).assign(kind=["model"] + ["baseline"] * len(result.baselines))
     colours = alt.Scale(domain=["model", "baseline"], range=[COLOURS["main"], COLOURS["faint"]])
-    base = alt.Chart(frame).encode(
-        y=alt.Y("ranking:N", sort=None, title=None),
-        color=alt.Color("kind:N", legend=None, scale=colours),
-        tooltip=tooltips("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to"),
-    )
-    figure = ranges(base, result.metric).properties(height=30 * len(frame) + 10)
-    return Chart("verdict-rankings", frame, figure)
+    tips = ("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
+    colour = alt.Color("kind:N", legend=None, scale=colours)
+    draw = partial(ranges, title=result.metric)
+    return row_chart("verdict-rankings", frame, "ranking:N", tips, draw, color=colour)
 
 
 SPEC = Section("verdict", "Verdict", verdict, _parts, position=10, after=("learning",))
