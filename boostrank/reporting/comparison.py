@@ -1,4 +1,4 @@
-"""Comparison between two rankers on the same queries."""
+"""Evaluation of one ranker, and comparison between two rankers on the same queries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, pair
 from boostrank.core.text import NUMERIC, count_of
 from boostrank.core.types import Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
-from boostrank.metrics import Conventions, Metric
+from boostrank.metrics import Conventions, Metric, MetricResult
 from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
 from boostrank.reporting.charts import alt, histogram, need_report_extra
@@ -323,6 +323,34 @@ class Comparison(Result):
         }
         title = f"{self.new} against {self.old}"
         return page_of("comparison.html", title, sections, found=self, data=data, **_parts(self))
+
+
+@takes_dataset
+def evaluate(
+    ranker: RankingModel | Ranker | npt.ArrayLike,
+    data: RankingDataset,
+    metrics: Metrics = "ndcg@1,3,5,10",
+    **options: Any,
+) -> dict[str, MetricResult]:
+    """Evaluate a ranker, with 95% intervals over the queries, as `boostrank evaluate` does.
+
+    Args:
+        ranker: a model, booster or fitted ranker of LightGBM or XGBoost, its file, or scores,
+            float[N] in input order.
+        metrics: one or more metrics, or functions (see `Metric`).
+        options: conventions, seed, threads.
+
+    Returns:
+        Dictionary from name ("ndcg@10") to result, in the requested order.
+
+    Raises:
+        ParameterError: an unknown metric or convention.
+        DataError: scores that do not fit the data, labels that the gain does not support, or only
+        excluded queries.
+    """
+    context = Context(None, data, metrics, **options)
+    scores = Ranker.of(ranker, "ranker", data, context.threads).scores
+    return context.bound(context.metrics).results(scores, seed=context.seed)
 
 
 @takes_dataset

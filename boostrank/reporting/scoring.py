@@ -137,14 +137,14 @@ def metrics_of_block(
 
 def contributions_by_query(
     model: RankingModel, data: RankingDataset, queries: Int64Array, threads: int, progress: Progress
-) -> Iterator[tuple[slice, Int64Array, Float64Array]]:
-    """Yield slices of `queries`, the rows of their documents, and their TreeSHAP contributions, float64[n, d]."""
+) -> Iterator[tuple[slice, Float64Array]]:
+    """Yield slices of `queries`, and the TreeSHAP contributions to their documents, float64[n, d], centred by query."""
     index, rows = data.queries.take(queries)
     cuts = np.searchsorted(index.ptr, np.arange(_EXPLAINED_AT_A_TIME, rows.size, _EXPLAINED_AT_A_TIME))
     for first, last in pairwise(np.unique(np.concatenate([[0], cuts, [queries.size]])).tolist()):
         chunk = rows[index.ptr[first] : index.ptr[last]]
         parts = model.contributions(data.features[chunk], threads=threads)[:, : data.n_features]
-        yield slice(first, last), chunk, parts
+        yield slice(first, last), within_queries(parts, index.sizes[first:last])
         progress("contributions", int(index.ptr[last]), rows.size)
 
 

@@ -38,7 +38,7 @@ from boostrank.reporting.permutation import (
     within_query_ranks,
 )
 from boostrank.reporting.result import Result, result_class
-from boostrank.reporting.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of, within_queries
+from boostrank.reporting.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
 from boostrank.reporting.table import Cell, Column, Table, list_names, table_of_objects
@@ -412,18 +412,16 @@ def _shap(
     nothing = np.full(d, np.nan), 0
     if not documents:
         return nothing
-    chosen, explained = data.queries.sample(documents, seed), 0
-    of_query = np.zeros((chosen.size, d))
+    chosen = data.queries.sample(documents, seed)
+    sizes, of_query = data.queries.sizes[chosen], np.zeros((chosen.size, d))
     try:
-        for queries, rows, parts in contributions_by_query(model, data, chosen, threads, say):
-            sizes = data.queries.sizes[chosen[queries]]
-            sums = np.add.reduceat(np.abs(within_queries(parts, sizes)), np.cumsum(sizes) - sizes)
-            of_query[queries] = sums / sizes[:, None]
-            explained += rows.size
+        for queries, parts in contributions_by_query(model, data, chosen, threads, say):
+            counts = sizes[queries]
+            of_query[queries] = np.add.reduceat(np.abs(parts), np.cumsum(counts) - counts) / counts[:, None]
     except ModelError:
         return nothing
     weights = data.queries.each_weight[chosen]
-    return weights / weights.sum() @ of_query, explained
+    return weights / weights.sum() @ of_query, int(sizes.sum())
 
 
 def _parts(importance: Importance) -> dict[str, Any]:

@@ -235,20 +235,18 @@ def _standings(
 ) -> list[dict[str, Standing]]:
     """Return the standing of each ranking in each metric. The first ranking is the model."""
     values = np.column_stack([r[name] for r in rankings for name in names])
-    leads = np.column_stack([rankings[0][name] - r[name] for r in rankings[1:] for name in names])
+    leads = np.column_stack([rankings[0][name] - r[name] for r in rankings for name in names])
     weights = data.queries.each_weight
-    means = means_over_queries(values, weights, seed=seed)
-    differences = means_over_queries(leads, weights, seed=seed, resamples=PAIRED_RESAMPLES)
+    mean = means_over_queries(values, weights, seed=seed)
+    lead = means_over_queries(leads, weights, seed=seed, resamples=PAIRED_RESAMPLES)
     # Each row has the fields of one standing. The model has no lead over itself.
-    count = len(names)
-    numbers = np.full((values.shape[1], 6), np.nan)
-    numbers[:, :3] = np.column_stack([means.mean, means.low, means.high])
-    numbers[count:, 3:] = np.column_stack([differences.mean, differences.low, differences.high])
-    better = [0] * count + (leads > TIE).sum(axis=0).tolist()
-    worse = [0] * count + (leads < -TIE).sum(axis=0).tolist()
-    rows = zip(list(names) * len(rankings), numbers.tolist(), means.queries.tolist(), better, worse, strict=True)
-    standings = [Standing(name, *ends, *counts) for name, ends, *counts in rows]
-    return [{s.metric: s for s in standings[i : i + count]} for i in range(0, len(standings), count)]
+    numbers = np.column_stack([mean.mean, mean.low, mean.high, lead.mean, lead.low, lead.high])
+    numbers[: len(names), 3:] = np.nan
+    counts = np.column_stack([mean.queries, (leads > TIE).sum(axis=0), (leads < -TIE).sum(axis=0)])
+    metrics = list(names) * len(rankings)
+    rows = zip(metrics, numbers.tolist(), counts.tolist(), strict=True)
+    standings = iter([Standing(metric, *ends, *queries) for metric, ends, queries in rows])
+    return [{name: next(standings) for name in names} for _ in rankings]
 
 
 @dataclass(frozen=True, eq=False)
