@@ -95,6 +95,7 @@ class Why(Result):
 
     def tables(self) -> tuple[Table, ...]:
         """Return the features, and the pair."""
+        # The features, largest part first.
         order = self.order
         names = [self.features[i] for i in order.tolist()]
         parts = {
@@ -116,6 +117,7 @@ class Why(Result):
             document: [Cell(value, self.value_text(name, value)) for name, value in zip(names, row, strict=True)]
             for document, row in values.items()
         }
+        # The pair.
         pair_columns = (
             Column("document"),
             Column("name"),

@@ -69,6 +69,8 @@ _EXPLAINED = 1_500_000
 _CONTRIBUTIONS = 25_000_000
 _CORRELATED_DOCUMENTS, _CORRELATED_FEATURES = 20_000, 500
 _TOP = 20
+# Rank correlation within queries from which on features form clusters.
+_REDUNDANT = 0.9
 _LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": "faint"}
 _COLOURED_LOSSES = ("useful", "harmful", "query-level")
 _VERDICT_COLOURS = {
@@ -225,7 +227,6 @@ def importance(
     repeats: int | None = None,
     shap_documents: int | None = None,
     negligible: float = NEGLIGIBLE,
-    redundant: float = 0.9,
     **options: Any,
 ) -> Importance:
     """Measure how much each feature matters for the ranking.
@@ -238,7 +239,6 @@ def importance(
         shap_documents: number of documents in the sample for contributions, which consists of whole queries. 0 means no
             contributions. None limits the work to about ten seconds.
         negligible: largest negligible loss. A feature is removable if the interval of its loss ends below this value.
-        redundant: rank correlation within queries from which on features form clusters.
         options: fields of `boostrank.reporting.section.Context`: conventions, groups, documents,
             seed, threads, progress.
 
@@ -251,7 +251,7 @@ def importance(
         raise ParameterError(f"{parsed} has several cut-offs; choose one, such as {parsed.names[0]}")
     ranker, data = as_model(model).over_columns(data)
     context = Context(ranker, data, parsed, **options)
-    return measure_importance(context, repeats, shap_documents, negligible, redundant)
+    return measure_importance(context, repeats, shap_documents, negligible)
 
 
 def measure_importance(
@@ -259,14 +259,12 @@ def measure_importance(
     repeats: int | None = None,
     shap_documents: int | None = None,
     negligible: float = NEGLIGIBLE,
-    redundant: float = 0.9,
 ) -> Importance:
     """Measure the importance of each feature, as `importance` does."""
     numbers: dict[str, tuple[float | None, int, float]] = {
         "repeats": (repeats, 1, 1000),
         "shap_documents": (shap_documents, 0, math.inf),
         "negligible": (negligible, 0, math.inf),
-        "redundant": (redundant, 0, 1),
     }
     for name, (value, smallest, largest) in numbers.items():
         if value is not None and not smallest <= value <= largest:
@@ -307,7 +305,7 @@ def measure_importance(
         of_trees = tuple(positions[c] for c in columns if c in positions)
         return Unit(name, of_trees, stream, between, tuple(feature_names[c] for c in columns))
 
-    members = clusters_of(correlation, redundant)
+    members = clusters_of(correlation, _REDUNDANT)
     single = [unit(feature_names[c], [c], c, i in constant) for c, i in positions.items()]
     units = list(single)
     for i, of_cluster in enumerate(members):
@@ -377,7 +375,7 @@ def measure_importance(
         clusters=clusters,
         removed=removed,
         negligible=negligible,
-        redundant=redundant,
+        redundant=_REDUNDANT,
         queries=int(counted.sum()),
         documents=rows.data.n_documents,
         all_queries=len(data.queries),
