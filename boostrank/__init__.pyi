@@ -38,7 +38,7 @@ from boostrank.objective.mixture import Mixture as Mixture
 from boostrank.objective.values import ObjectiveValues as ObjectiveValues
 from boostrank.objective.values import objective_values as objective_values
 from boostrank.reporting.comparison import compare as compare
-from boostrank.reporting.evaluation import evaluate as evaluate
+from boostrank.reporting.comparison import evaluate as evaluate
 from boostrank.reporting.page import report as report
 from boostrank.sklearn.estimator import BoostRanker as BoostRanker
 from boostrank.sklearn.splitters import QueryKFold as QueryKFold

@@ -124,13 +124,13 @@ class WhyOptions(ModelOptions, JsonOptions, ThreadOptions, group="Results"):
     query: str = argument("Q")
     a: str = argument("A")
     b: str = argument("B")
-    top: int = option("Number of features in each table; --json and -o have all.", 12, ge=1)
+    top: int = option("Number of features in the table; --json and -o have all.", 12, ge=1)
     output: str | None = option("HTML page to write.", short="-o", file="page")
 
 
 @command("why")
 def why(options: WhyOptions, reading: FileOptions) -> None:
-    """Explain why document A of query Q ranks above or below document B, and find the smallest change that swaps them.
+    """Explain why document A of query Q ranks above or below document B.
 
     \b
     A and B are documents of the query:
@@ -140,15 +140,12 @@ def why(options: WhyOptions, reading: FileOptions) -> None:
       name:D7    the same, for any name
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Feature contributions are TreeSHAP values computed
-    by the engine. A change replaces one feature of one document by the nearest value in DATA that swaps the two. Its
-    size is the fraction of documents in DATA with a value in between.
+    by the engine.
     """
     from boostrank.reporting.explanation import why
 
     model, dataset = Reader(reading, options.threads, names=True).read_for_model(options.model, options.data)
-    with StepProgress() as progress:
-        pair = (options.query, options.a, options.b)
-        explanation = why(model, dataset, *pair, threads=options.threads, progress=progress)
+    explanation = why(model, dataset, options.query, options.a, options.b, threads=options.threads)
     if options.output is not None:
         write_page(options.output, explanation.to_html(options.model))
     if options.as_json:
@@ -158,8 +155,7 @@ def why(options: WhyOptions, reading: FileOptions) -> None:
 
 
 def print_why(explanation: Why, top: int) -> None:
-    """Print the pair of documents, and the first features and changes."""
-    # The pair and the contributions.
+    """Print the pair of documents, and the first features."""
     because = "row order only, because the scores are equal"
     if explanation.difference:
         because = f"{abs(explanation.difference):.6g}"
@@ -172,18 +168,5 @@ def print_why(explanation: Why, top: int) -> None:
         others = explanation.table().data["part"][top:]
         if len(others):
             click.echo(f"  the others together: {sum(others):+.4g}")
-    click.echo()
-    # The smallest changes.
-    if explanation.smallest is None:
-        click.echo(f"no change to one feature swaps A and B ({explanation.tried:,} values tried)")
-    else:
-        sample = f"{explanation.sampled:,} documents"
-        click.echo(f"smallest changes to one feature that swap A and B, where size is the share of {sample} in between")
-        print_table(explanation.table("changes"), top)
-        if not all(change.seen for change in explanation.changes[:top]):
-            click.echo("  * no document has such a value")
-    if explanation.query_level:
-        names = printable(listed(explanation.query_level))
-        click.echo(f"not changed, because they are constant within queries: {names}")
     for note in explanation.notes:
         say(note)

@@ -6,7 +6,6 @@ import json
 import shutil
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import Any, Self
@@ -81,9 +80,6 @@ def time_left() -> Callable[[int, int], str]:
 _LINES = 10
 _AT_LEAST_EVERY = 60.0
 _AT_MOST_EVERY = 1.0
-# The remaining time is estimated from recent rounds.
-_RECENT_SECONDS = 10.0
-_RECENT_ROUNDS = 20
 _PATIENCE = 0.5
 _READING_EVERY = 10.0
 
@@ -158,7 +154,7 @@ class RoundProgress(_Progress):
         super().__init__()
         self._fold = 1
         self._shown, self._shown_round = 0.0, 0
-        self._ends: deque[float] = deque()
+        self._begin: tuple[float, int] | None = None
         self.rounds = 0
         self.total = 0
 
@@ -178,17 +174,17 @@ class RoundProgress(_Progress):
 
     def __call__(self, env: Any) -> None:
         now = time.monotonic()
-        self._ends.append(now)
-        while len(self._ends) > _RECENT_ROUNDS and now - self._ends[0] > _RECENT_SECONDS:
-            self._ends.popleft()
         self.rounds, self.total = env.iteration + 1, env.end_iteration
+        if self._begin is None:
+            self._begin = now, self.rounds
         fold = f"fold {self._fold}/{self._folds}, " if self._folds else ""
         parts = [f"{fold}round {self.rounds}/{self.total}"]
         values = [f"{r[0]} {r[1]} {r[2]:.4f}" for r in env.evaluation_result_list or [] if r[1] == self._metric]
         parts += ["  ".join(values)] if values else []
-        if len(self._ends) > 1 and not self._stops and self.rounds < self.total:  # the first round also compiles
-            a_round = (now - self._ends[0]) / (len(self._ends) - 1)
-            parts.append(f"{duration(a_round * (self.total - self.rounds))} left")
+        begin, first = self._begin  # the end of the first round, which also compiles
+        if not self._stops and first < self.rounds < self.total:
+            seconds = (now - begin) / (self.rounds - first) * (self.total - self.rounds)
+            parts.append(f"{duration(seconds)} left")
         # Print the first and the last round, and some in between.
         self._shown = self._shown or (now if fold else 0.0)
         since, step = now - self._shown, max(1, self.total // _LINES)
@@ -201,7 +197,7 @@ class RoundProgress(_Progress):
     def next_fold(self) -> None:
         """Start the next training, whose rounds start at 1."""
         self._fold += 1
-        self._ends.clear()
+        self._begin = None
 
     @property
     def seconds(self) -> float:

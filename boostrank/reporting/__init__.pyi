@@ -2,7 +2,7 @@
 
 from boostrank.reporting.comparison import Comparison as Comparison
 from boostrank.reporting.comparison import compare as compare
-from boostrank.reporting.evaluation import evaluate as evaluate
+from boostrank.reporting.comparison import evaluate as evaluate
 from boostrank.reporting.explanation import Why as Why
 from boostrank.reporting.explanation import why as why
 from boostrank.reporting.noise import measure_noise as measure_noise

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -15,9 +15,13 @@ from importlib.resources import files
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from boostrank.core.errors import MissingDependency, TrainingError
+from boostrank.core.types import Float64Array
 from boostrank.records import jsonable
 from boostrank.reporting.html import block
+from boostrank.reporting.table import pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,6 +123,8 @@ SHARE = ".3~p"
 """The axis format for shares, which keeps the digits of small shares."""
 
 _DIGITS = 5
+# Height of a chart row in pixels.
+_ROW = 26
 # Width in pixels outside a page. In a page, charts fill the available width.
 _WIDTH = 680
 # Limit on SVG elements: SVG is sharp in print, but many elements slow a page down.
@@ -223,14 +229,38 @@ def lines(
     return line.properties(height=height)
 
 
-def histogram(frame: pd.DataFrame, x: str, count: str, format: str, *, height: int = 220, **how: Any) -> Any:
-    """Draw bars with the height `count` from `begin` to `end`, with an optional channel `color` and axis options."""
-    color = how.pop("color", alt.Undefined)
-    bars = alt.Chart(frame).mark_bar(binSpacing=1)
-    tips = tooltips(f"begin:Q {format} from", f"end:Q {format} to", f"{count}:Q ,d")
-    y = alt.Y(f"{count}:Q", title=count, axis=alt.Axis(tickMinStep=1))
-    drawn = bars.encode(x=alt.X("begin:Q", title=x, bin="binned", **how), x2="end:Q", y=y, tooltip=tips, color=color)
-    return drawn.properties(height=height)
+def histogram(
+    name: str, values: Float64Array, bins: int, limits: tuple[float, float], title: str, format: str, **how: Any
+) -> Chart:
+    """Draw the number of queries in each bin of values, with axis options."""
+    counts, edges = np.histogram(values, bins=bins, range=limits)
+    frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts})
+    figure = (
+        alt.Chart(frame)
+        .mark_bar(binSpacing=1)
+        .encode(
+            x=alt.X("begin:Q", title=title, bin="binned", **how),
+            x2="end:Q",
+            y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
+            color=alt.condition("datum.begin + datum.end > 0", alt.value(COLOURS["main"]), alt.value(COLOURS["bad"])),
+            tooltip=tooltips(f"begin:Q {format} from", f"end:Q {format} to", "queries:Q ,d"),
+        )
+    )
+    return Chart(name, frame, figure.properties(height=220))
+
+
+def row_chart(
+    name: str, frame: pd.DataFrame, y: str, tips: Sequence[str], draw: Callable[[Any], Any], **channels: Any
+) -> Chart:
+    """Draw marks for each row of a frame, below each other and named by the channel `y`.
+
+    Args:
+        draw: function that adds marks to a chart, such as `ranges` with a title.
+        channels: further channels, such as `color`.
+    """
+    rows = alt.Y(y, sort=None, title=None)
+    base = alt.Chart(frame).encode(y=rows, tooltip=tooltips(*tips), **channels)
+    return Chart(name, frame, draw(base).properties(height=_ROW * len(frame) + 10))
 
 
 def ranges(base: Any, title: str, value: str = "value") -> Any:

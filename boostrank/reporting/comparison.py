@@ -1,4 +1,4 @@
-"""Comparison between two rankers on the same queries."""
+"""Evaluation of one ranker, and comparison between two rankers on the same queries."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from boostrank.core.resampling import PAIRED_RESAMPLES, crossed_difference, pair
 from boostrank.core.text import NUMERIC, count_of
 from boostrank.core.types import Float64Array, check_in_step
 from boostrank.data.dataset import RankingDataset, takes_dataset
-from boostrank.metrics import Conventions, Metric
+from boostrank.metrics import Conventions, Metric, MetricResult
 from boostrank.metrics.measure import Metrics
 from boostrank.model.ranking_model import RankingModel
-from boostrank.reporting.charts import COLOURS, Chart, alt, histogram, need_report_extra
+from boostrank.reporting.charts import alt, histogram, need_report_extra
 from boostrank.reporting.documents import shown_value
 from boostrank.reporting.html import block
 from boostrank.reporting.rank_changes import (
@@ -38,7 +38,7 @@ from boostrank.reporting.rank_changes import (
 from boostrank.reporting.result import Result, plain, result_class
 from boostrank.reporting.section import Context, page_of
 from boostrank.reporting.segments import FEWEST_FOR_INTERVAL, TIE, Segmentation, holm, segmentations
-from boostrank.reporting.table import Cell, Column, Table, interval, pandas, table_of_objects
+from boostrank.reporting.table import Cell, Column, Table, interval, table_of_objects
 
 _ALPHA = 0.05
 _BINS = 40
@@ -326,6 +326,45 @@ class Comparison(Result):
 
 
 @takes_dataset
+def evaluate(
+    ranker: RankingModel | Ranker | npt.ArrayLike,
+    data: RankingDataset,
+    metrics: Metrics = "ndcg@1,3,5,10",
+    **options: Any,
+) -> dict[str, MetricResult]:
+    """Evaluate a ranker, with 95% intervals over the queries, as `boostrank evaluate` does.
+
+    Args:
+        ranker: a model, booster or fitted ranker of LightGBM or XGBoost, its file, or scores,
+            float[N] in input order.
+        data: N labelled documents, with the model's features.
+        metrics: one or more metrics, or functions (see `Metric`).
+        options: conventions, seed, threads.
+
+    Returns:
+        Dictionary from name ("ndcg@10") to result, in the requested order.
+
+    Raises:
+        ParameterError: an unknown metric or convention.
+        DataError: scores that do not fit the data, labels that the gain does not support, or only
+        excluded queries.
+
+    Example:
+        >>> import boostrank
+        >>> import numpy as np
+        >>> queries = boostrank.QueryIndex.from_sizes([3, 2])
+        >>> features = np.arange(10, dtype=np.float32).reshape(5, 2)
+        >>> data = boostrank.RankingDataset(features, np.array([2.0, 0, 1, 0, 1]), queries)
+        >>> results = boostrank.evaluate([0.1, 0.4, 0.3, 0.0, 0.2], data, ["ndcg@1,3", "mrr"])
+        >>> {name: round(result.mean, 3) for name, result in results.items()}
+        {'ndcg@1': 0.5, 'ndcg@3': 0.793, 'mrr': 0.75}
+    """
+    context = Context(None, data, metrics, **options)
+    scores = Ranker.of(ranker, "ranker", data, context.threads).scores
+    return context.bound(context.metrics).results(scores, seed=context.seed)
+
+
+@takes_dataset
 def compare(
     old: OneOrMore,
     new: OneOrMore,
@@ -544,6 +583,11 @@ def _parts(comparison: Comparison) -> dict[str, Any]:
     values = comparison.per_query[first]
     change = values[:, 1] - values[:, 0]
     change = change[np.isfinite(change) & (np.abs(change) > TIE)]
+    limit, drawn = float(np.abs(change).max(initial=0.0)), None
+    if change.size:
+        axis = alt.Axis(format="+.2~f", grid=False)
+        ends, title = (-limit, limit), f"difference of {first}"
+        drawn = histogram("differences", change, _BINS, ends, title, "+.3f", axis=axis)
     template = partial(block, "comparison.html", "lost", shown_value=shown_value)
     return {
         "d": comparison.metrics[first],
@@ -554,17 +598,6 @@ def _parts(comparison: Comparison) -> dict[str, Any]:
         "kinds": list(comparison.of_segment),
         "several": not math.isnan(comparison.metrics[first].luck),
         "changed": change.size,
-        "histogram": _histogram(change, first) if change.size else None,
+        "histogram": drawn,
         "details": [template(r=regression, number=i) for i, regression in enumerate(comparison.regressions)],
     }
-
-
-def _histogram(change: Float64Array, metric: str) -> Chart:
-    limit = float(np.abs(change).max())
-    counts, edges = np.histogram(change, bins=_BINS, range=(-limit, limit))
-    direction = np.where(np.arange(_BINS) < _BINS // 2, "worse", "better")
-    frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts, "way": direction})
-    scale = alt.Scale(domain=["worse", "better"], range=[COLOURS["bad"], COLOURS["good"]])
-    how = {"axis": alt.Axis(format="+.2~f", grid=False), "color": alt.Color("way:N", title=None, scale=scale)}
-    drawn = histogram(frame, f"difference of {metric}", "queries", "+.3f", height=240, **how)
-    return Chart("differences", frame, drawn)

@@ -250,10 +250,8 @@ def tied_documents(
     if not y.size:
         return 0
     owner = queries.of_rows()
-    order = np.lexsort((y, s, owner))
+    order = np.lexsort((s, owner))
     y, s, owner = y[order], s[order], owner[order]
-    first = np.concatenate([[True], (owner[1:] != owner[:-1]) | (s[1:] != s[:-1])])
-    starts = np.flatnonzero(first)
-    ends = np.append(starts[1:], y.size)
-    mixed = y[starts] != y[ends - 1]  # sorted by label within a run
-    return int((ends - starts)[mixed].sum())
+    starts = np.append(0, 1 + np.flatnonzero((owner[1:] != owner[:-1]) | (s[1:] != s[:-1])))
+    mixed = np.minimum.reduceat(y, starts) < np.maximum.reduceat(y, starts)
+    return int(np.diff(starts, append=y.size)[mixed].sum())

@@ -180,11 +180,10 @@ def within_query_ranks(values: npt.NDArray[np.floating], ptr: Int64Array) -> Flo
 
 def rank_correlation(ranks: Float64Array) -> Float64Array:
     """Return Spearman's correlations of `within_query_ranks`, pooled, float64[c, c], with 0 for constant columns."""
-    norm = np.sqrt(np.square(ranks).sum(axis=0))
-    scaled = ranks / np.where(norm > 0.0, norm, 1.0)
-    correlation = np.clip(scaled.T @ scaled, -1.0, 1.0)
+    with np.errstate(invalid="ignore"):
+        correlation = np.nan_to_num(np.atleast_2d(np.corrcoef(ranks, rowvar=False)))
     np.fill_diagonal(correlation, 1.0)
-    return np.asarray(correlation)
+    return correlation
 
 
 def clusters_of(correlation: Float64Array, threshold: float) -> list[list[int]]:

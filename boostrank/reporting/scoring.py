@@ -59,34 +59,27 @@ def in_batches(units: Int64Array, documents: int) -> list[Int64Array]:
 
 
 class Engine:
-    """Scores and contributions from the engine, with the same methods as `kernels.forest.Walker`.
+    """Scores from the engine, with the same methods as `kernels.forest.Walker`.
 
     Args:
         columns: int64[c], features in the rows, which must include the features that the trees use.
     """
 
     def __init__(self, model: RankingModel, columns: Int64Array, threads: int) -> None:
-        self._model, self._columns, self._threads, self.width = model, columns, threads, model.n_features
+        self._model, self._columns, self._threads = model, columns, threads
 
     def scores(self, rows: Float32Array) -> Float64Array:
         """Return the scores, float64[n], of rows, float32[n, c]."""
-        with warnings.catch_warnings():  # unknown category codes, which are tried on purpose
+        full = np.zeros((rows.shape[0], self._model.n_features), np.float32)
+        full[:, self._columns] = rows
+        with warnings.catch_warnings():  # of unknown category codes
             warnings.simplefilter("ignore", DataWarning)
-            return self._model.predict(self._full(rows), threads=self._threads)
+            return self._model.predict(full, threads=self._threads)
 
     def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
         """Return the scores of the changed rows, with one prediction per unit."""
         changed = [self.scores(np.where(unit == u, other, rows)) for u in range(units)]
         return np.array(changed).reshape(units, rows.shape[0])
-
-    def parts(self, rows: Float32Array) -> Float64Array:
-        """Return TreeSHAP contributions, float64[n, c]."""
-        return self._model.contributions(self._full(rows), threads=self._threads)[:, self._columns]
-
-    def _full(self, rows: Float32Array) -> Float32Array:
-        full = np.zeros((rows.shape[0], self.width), np.float32)
-        full[:, self._columns] = rows
-        return full
 
 
 Scorer = Engine | Walker
@@ -144,14 +137,14 @@ def metrics_of_block(
 
 def contributions_by_query(
     model: RankingModel, data: RankingDataset, queries: Int64Array, threads: int, progress: Progress
-) -> Iterator[tuple[slice, Int64Array, Float64Array]]:
-    """Yield slices of `queries`, the rows of their documents, and their TreeSHAP contributions, float64[n, d]."""
+) -> Iterator[tuple[slice, Float64Array]]:
+    """Yield slices of `queries`, and the TreeSHAP contributions to their documents, float64[n, d], centred by query."""
     index, rows = data.queries.take(queries)
     cuts = np.searchsorted(index.ptr, np.arange(_EXPLAINED_AT_A_TIME, rows.size, _EXPLAINED_AT_A_TIME))
     for first, last in pairwise(np.unique(np.concatenate([[0], cuts, [queries.size]])).tolist()):
         chunk = rows[index.ptr[first] : index.ptr[last]]
         parts = model.contributions(data.features[chunk], threads=threads)[:, : data.n_features]
-        yield slice(first, last), chunk, parts
+        yield slice(first, last), within_queries(parts, index.sizes[first:last])
         progress("contributions", int(index.ptr[last]), rows.size)
 
 

@@ -45,7 +45,6 @@ def test_tables_tell_the_two_apart(model: Path, named_file: Path, qid: str) -> N
     for row, line in zip(explanation.table().rows()[:3], lines[header + 1 :], strict=False):
         assert line.split()[0] == row["feature"]
         assert float(line.split()[-1]) == pytest.approx(row["part"], abs=1e-3)
-    assert "smallest changes" in result.stdout or "no change" in result.stdout
 
 
 def test_json_holds_everything(model: Path, named_file: Path, qid: str) -> None:
@@ -63,7 +62,7 @@ def test_a_page_is_written(model: Path, named_file: Path, qid: str, tmp_path: Pa
     result = invoke("why", model, named_file, qid, 1, 2, "-o", tmp_path / "why.html", "--threads", 1)
     assert result.exit_code == 0, result.stderr
     assert "why.html: written" in result.stderr
-    assert "What would swap them" in (tmp_path / "why.html").read_text()
+    assert "What each feature adds" in (tmp_path / "why.html").read_text()
 
 
 def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_path: Path) -> None:

@@ -305,7 +305,6 @@ def test_a_data_frame_has_a_line_a_feature(importances: Importance) -> None:
         ({"metric": "ndcg@1,3"}, "several cut-offs"),
         ({"groups": {"g": ["bm25_titel"]}}, "Did you mean 'bm25_title'"),
         ({"repeats": 0}, "repeats"),
-        ({"redundant": 1.5}, "redundant"),
     ],
 )
 def test_what_cannot_be_is_refused(small: Any, options: dict[str, Any], words: str) -> None:

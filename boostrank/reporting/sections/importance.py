@@ -10,7 +10,7 @@ level of scores does not affect ranks.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
@@ -27,7 +27,7 @@ from boostrank.engines.trees import Trees
 from boostrank.metrics import Metric
 from boostrank.metrics.measure import Function
 from boostrank.model.ranking_model import RankingModel, as_model
-from boostrank.reporting.charts import COLOURS, SHARE, Chart, alt, ranges, tooltips
+from boostrank.reporting.charts import COLOURS, SHARE, Chart, alt, ranges, row_chart
 from boostrank.reporting.html import look_of
 from boostrank.reporting.permutation import (
     Losses,
@@ -38,7 +38,7 @@ from boostrank.reporting.permutation import (
     within_query_ranks,
 )
 from boostrank.reporting.result import Result, result_class
-from boostrank.reporting.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of, within_queries
+from boostrank.reporting.scoring import Engine, Progress, Scorer, contributions_by_query, walker_of
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.segments import NEGLIGIBLE, holm
 from boostrank.reporting.table import Cell, Column, Table, list_names, table_of_objects
@@ -69,8 +69,8 @@ _EXPLAINED = 1_500_000
 _CONTRIBUTIONS = 25_000_000
 _CORRELATED_DOCUMENTS, _CORRELATED_FEATURES = 20_000, 500
 _TOP = 20
-# Height of a row in a list of features, in pixels.
-_LINE = 22
+# Rank correlation within queries from which on features form clusters.
+_REDUNDANT = 0.9
 _LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": "faint"}
 _COLOURED_LOSSES = ("useful", "harmful", "query-level")
 _VERDICT_COLOURS = {
@@ -227,7 +227,6 @@ def importance(
     repeats: int | None = None,
     shap_documents: int | None = None,
     negligible: float = NEGLIGIBLE,
-    redundant: float = 0.9,
     **options: Any,
 ) -> Importance:
     """Measure how much each feature matters for the ranking.
@@ -240,7 +239,6 @@ def importance(
         shap_documents: number of documents in the sample for contributions, which consists of whole queries. 0 means no
             contributions. None limits the work to about ten seconds.
         negligible: largest negligible loss. A feature is removable if the interval of its loss ends below this value.
-        redundant: rank correlation within queries from which on features form clusters.
         options: fields of `boostrank.reporting.section.Context`: conventions, groups, documents,
             seed, threads, progress.
 
@@ -253,7 +251,7 @@ def importance(
         raise ParameterError(f"{parsed} has several cut-offs; choose one, such as {parsed.names[0]}")
     ranker, data = as_model(model).over_columns(data)
     context = Context(ranker, data, parsed, **options)
-    return measure_importance(context, repeats, shap_documents, negligible, redundant)
+    return measure_importance(context, repeats, shap_documents, negligible)
 
 
 def measure_importance(
@@ -261,14 +259,12 @@ def measure_importance(
     repeats: int | None = None,
     shap_documents: int | None = None,
     negligible: float = NEGLIGIBLE,
-    redundant: float = 0.9,
 ) -> Importance:
     """Measure the importance of each feature, as `importance` does."""
     numbers: dict[str, tuple[float | None, int, float]] = {
         "repeats": (repeats, 1, 1000),
         "shap_documents": (shap_documents, 0, math.inf),
         "negligible": (negligible, 0, math.inf),
-        "redundant": (redundant, 0, 1),
     }
     for name, (value, smallest, largest) in numbers.items():
         if value is not None and not smallest <= value <= largest:
@@ -309,7 +305,7 @@ def measure_importance(
         of_trees = tuple(positions[c] for c in columns if c in positions)
         return Unit(name, of_trees, stream, between, tuple(feature_names[c] for c in columns))
 
-    members = clusters_of(correlation, redundant)
+    members = clusters_of(correlation, _REDUNDANT)
     single = [unit(feature_names[c], [c], c, i in constant) for c, i in positions.items()]
     units = list(single)
     for i, of_cluster in enumerate(members):
@@ -379,7 +375,7 @@ def measure_importance(
         clusters=clusters,
         removed=removed,
         negligible=negligible,
-        redundant=redundant,
+        redundant=_REDUNDANT,
         queries=int(counted.sum()),
         documents=rows.data.n_documents,
         all_queries=len(data.queries),
@@ -414,18 +410,16 @@ def _shap(
     nothing = np.full(d, np.nan), 0
     if not documents:
         return nothing
-    chosen, explained = data.queries.sample(documents, seed), 0
-    of_query = np.zeros((chosen.size, d))
+    chosen = data.queries.sample(documents, seed)
+    sizes, of_query = data.queries.sizes[chosen], np.zeros((chosen.size, d))
     try:
-        for queries, rows, parts in contributions_by_query(model, data, chosen, threads, say):
-            sizes = data.queries.sizes[chosen[queries]]
-            sums = np.add.reduceat(np.abs(within_queries(parts, sizes)), np.cumsum(sizes) - sizes)
-            of_query[queries] = sums / sizes[:, None]
-            explained += rows.size
+        for queries, parts in contributions_by_query(model, data, chosen, threads, say):
+            counts = sizes[queries]
+            of_query[queries] = np.add.reduceat(np.abs(parts), np.cumsum(counts) - counts) / counts[:, None]
     except ModelError:
         return nothing
     weights = data.queries.each_weight[chosen]
-    return weights / weights.sum() @ of_query, explained
+    return weights / weights.sum() @ of_query, int(sizes.sum())
 
 
 def _parts(importance: Importance) -> dict[str, Any]:
@@ -451,16 +445,13 @@ def _charts(frame: pd.DataFrame, metric: str) -> list[Chart]:
     scale = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if verdict in present}
     colours = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=[*scale], range=[*scale.values()]))
     loss = ("loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to")
-    tips = tooltips("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain", "gain_rank:Q d rank by gain")
-    features = alt.Y("feature:N", sort=None, title=None)
-    base = alt.Chart(frame).encode(y=features, color=colours, tooltip=tips)
+    tips = ("feature:N", "verdict:N", *loss, "gain:Q .2% share of gain", "gain_rank:Q d rank by gain")
     share = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format=SHARE))
-    figures = {
-        "importance-loss": ranges(base, f"loss of {metric}", "loss"),
-        "importance-gain": base.mark_bar(height=11, opacity=0.75).encode(x=share),
+    marks: dict[str, Callable[[Any], Any]] = {
+        "importance-loss": partial(ranges, title=f"loss of {metric}", value="loss"),
+        "importance-gain": lambda base: base.mark_bar(height=11, opacity=0.75).encode(x=share),
     }
-    height = _LINE * len(frame) + 10
-    return [Chart(name, frame, figure.properties(height=height)) for name, figure in figures.items()]
+    return [row_chart(name, frame, "feature:N", tips, draw, color=colours) for name, draw in marks.items()]
 
 
 SPEC = Section("importance", "Feature importance", measure_importance, _parts, position=20, short="Features")

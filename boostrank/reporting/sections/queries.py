@@ -16,7 +16,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metrics import Metric
 from boostrank.metrics.measure import is_built_in
-from boostrank.reporting.charts import Chart, alt, histogram, ranges, tooltips
+from boostrank.reporting.charts import Chart, histogram, ranges, row_chart
 from boostrank.reporting.documents import shown_name
 from boostrank.reporting.html import block
 from boostrank.reporting.result import Result, concatenate, result_class
@@ -194,8 +194,6 @@ def _parts(result: QueryValues) -> dict[str, Any]:
     of_kinds = [[part for part in parts if part["kind"] == kind] for kind in kinds]
     values = result.values[~np.isnan(result.values)]
     limits = min(0.0, float(values.min())), max(1.0, float(values.max()))
-    counts, edges = np.histogram(values, bins=_BINS, range=limits)
-    frame = pandas().DataFrame({"begin": edges[:-1], "end": edges[1:], "queries": counts})
     certain = [part for part in parts if not math.isnan(part["low"])]
     template = partial(block, "queries.html", "list", top=_TOP)
     several = [(i, segments) for i, segments in enumerate(of_kinds, 1) if len(segments) > 1]
@@ -204,7 +202,7 @@ def _parts(result: QueryValues) -> dict[str, Any]:
         "quartiles": np.quantile(values, [0.25, 0.5, 0.75]),
         "lowest": min(certain, key=lambda part: part["mean"]) if len(certain) > 1 else None,
         "perfect": is_built_in(result.metric) and Metric.parse(result.metric).spec.upper == 1.0,
-        "histogram": Chart("queries-values", frame, histogram(frame, result.metric, "queries", ".2f")),
+        "histogram": histogram("queries-values", values, _BINS, limits, result.metric, ".2f"),
         "kinds": [(segments, _by_part(result.metric, segments, i)) for i, segments in several],
         "most": _MOST_DRAWN,
         "lists": [template(query=query, number=i) for i, query in enumerate(result.worst, 1)],
@@ -216,10 +214,9 @@ def _by_part(metric: str, segments: Sequence[dict[str, Any]], number: int) -> Ch
     drawn = [part for part in segments if part in largest]
     frame = pandas().DataFrame(drawn).drop(columns=["kind", "name", "queries"])
     frame.insert(0, "part", [f"{part['name']} ({part['queries']:,})" for part in drawn])
-    tips = tooltips("part:N", "mean:Q .4f", "low:Q .4f from", "high:Q .4f to", "q50:Q .4f median")
-    base = alt.Chart(frame).encode(y=alt.Y("part:N", sort=None, title=None), tooltip=tips)
-    figure = ranges(base, metric, "mean").properties(height=26 * len(drawn) + 10)
-    return Chart(f"queries-by-{number}", frame, figure)
+    tips = ("part:N", "mean:Q .4f", "low:Q .4f from", "high:Q .4f to", "q50:Q .4f median")
+    draw = partial(ranges, title=metric, value="mean")
+    return row_chart(f"queries-by-{number}", frame, "part:N", tips, draw)
 
 
 SPEC = Section("queries", "Queries", query_values, _parts, position=50, after=("learning",))

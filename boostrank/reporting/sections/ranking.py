@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.errors import DataError
-from boostrank.reporting.charts import Chart, alt, lines, ranges, tooltips, whole
+from boostrank.reporting.charts import Chart, alt, lines, ranges, row_chart, whole
 from boostrank.reporting.result import Result, concatenate, result_class
 from boostrank.reporting.scoring import START, within_queries
 from boostrank.reporting.section import Context, Section
@@ -93,10 +94,9 @@ def _parts(result: Ranking) -> dict[str, Any]:
         parts["over_k"] = Chart("ranking-depth", frame, figure)
     if result.grades:
         frame = result.to_frame("grades")
-        quantiles = tooltips("grade:O", "documents:Q ,d", "median:Q +.4f", "low:Q +.4f 5%", "high:Q +.4f 95%")
-        base = alt.Chart(frame).encode(y="grade:O", tooltip=quantiles)
-        figure = ranges(base, "score minus its query's mean", "median")
-        parts["by_grade"] = Chart("ranking-grades", frame, figure.properties(height=30 * len(frame) + 40))
+        tips = ("grade:O", "documents:Q ,d", "median:Q +.4f", "low:Q +.4f 5%", "high:Q +.4f 95%")
+        draw = partial(ranges, title="score minus its query's mean", value="median")
+        parts["by_grade"] = row_chart("ranking-grades", frame, "grade:O", tips, draw)
     return parts
 
 

@@ -32,7 +32,6 @@ from boostrank.reporting.scoring import (
     over_blocks,
     units_of,
     walker_of,
-    within_queries,
 )
 from boostrank.reporting.section import Context, Section
 from boostrank.reporting.sections.importance import Importance
@@ -256,20 +255,19 @@ def _dependence(c: Context, chosen: Sequence[str], documents: int, points: int, 
         return {}, 0
     data = c.data
     columns = np.array([data.feature_names.index(name) for name in chosen], np.int64)
-    rows, queries = DenseRows(data, columns, c.model.absent_is_missing), data.queries.sample(documents, c.seed)
+    queries = data.queries.sample(documents, c.seed)
     try:
         blocks = contributions_by_query(c.model, data, queries, c.workers, c.progress)
-        blocks_of_rows = [(rows[numbers], parts[:, columns]) for _, numbers, parts in blocks]
+        parts = np.concatenate([of_block[:, columns] for _, of_block in blocks])
     except ModelError as error:
         notes.append(str(error))
         return {}, 0
-    values = np.concatenate([values for values, _ in blocks_of_rows]).astype(np.float64)
-    parts = np.concatenate([parts for _, parts in blocks_of_rows]).astype(np.float64)
-    parts = within_queries(parts, data.queries.sizes[queries])
-    kept = np.sort(np.random.default_rng(c.seed).permutation(len(values))[:points])
+    _, rows = data.queries.take(queries)
+    kept = np.sort(np.random.default_rng(c.seed).permutation(rows.size)[:points])
+    values = DenseRows(data, columns, c.model.absent_is_missing)[rows[kept]].astype(np.float64)
     numbers = np.tile(np.arange(kept.size), len(chosen))
     dependence = {"feature": np.repeat(chosen, kept.size), "document": numbers}
-    return dependence | {"value": values[kept].T.ravel(), "part": parts[kept].T.ravel()}, len(values)
+    return dependence | {"value": values.T.ravel(), "part": parts[kept].T.ravel()}, rows.size
 
 
 def _parts(result: Shapes) -> dict[str, Any]:

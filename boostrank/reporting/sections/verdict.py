@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +21,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.rows import DenseRows, dense_rows
 from boostrank.metrics import BoundMetrics, Metric
 from boostrank.metrics.measure import is_built_in
-from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, tooltips
+from boostrank.reporting.charts import COLOURS, Chart, alt, ranges, row_chart
 from boostrank.reporting.conventions import TieReport, tied_documents
 from boostrank.reporting.result import Result, result_class
 from boostrank.reporting.scoring import START
@@ -234,20 +235,18 @@ def _standings(
 ) -> list[dict[str, Standing]]:
     """Return the standing of each ranking in each metric. The first ranking is the model."""
     values = np.column_stack([r[name] for r in rankings for name in names])
-    leads = np.column_stack([rankings[0][name] - r[name] for r in rankings[1:] for name in names])
+    leads = np.column_stack([rankings[0][name] - r[name] for r in rankings for name in names])
     weights = data.queries.each_weight
-    means = means_over_queries(values, weights, seed=seed)
-    differences = means_over_queries(leads, weights, seed=seed, resamples=PAIRED_RESAMPLES)
+    mean = means_over_queries(values, weights, seed=seed)
+    lead = means_over_queries(leads, weights, seed=seed, resamples=PAIRED_RESAMPLES)
     # Each row has the fields of one standing. The model has no lead over itself.
-    count = len(names)
-    numbers = np.full((values.shape[1], 6), np.nan)
-    numbers[:, :3] = np.column_stack([means.mean, means.low, means.high])
-    numbers[count:, 3:] = np.column_stack([differences.mean, differences.low, differences.high])
-    better = [0] * count + (leads > TIE).sum(axis=0).tolist()
-    worse = [0] * count + (leads < -TIE).sum(axis=0).tolist()
-    rows = zip(list(names) * len(rankings), numbers.tolist(), means.queries.tolist(), better, worse, strict=True)
-    standings = [Standing(name, *ends, *counts) for name, ends, *counts in rows]
-    return [{s.metric: s for s in standings[i : i + count]} for i in range(0, len(standings), count)]
+    numbers = np.column_stack([mean.mean, mean.low, mean.high, lead.mean, lead.low, lead.high])
+    numbers[: len(names), 3:] = np.nan
+    counts = np.column_stack([mean.queries, (leads > TIE).sum(axis=0), (leads < -TIE).sum(axis=0)])
+    metrics = list(names) * len(rankings)
+    rows = zip(metrics, numbers.tolist(), counts.tolist(), strict=True)
+    standings = iter([Standing(metric, *ends, *queries) for metric, ends, queries in rows])
+    return [{name: next(standings) for name in names} for _ in rankings]
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,13 +355,10 @@ def _chart(result: Verdict) -> Chart:
     frame = frame[frame["metric"] == result.metric][["ranking", "value", "low", "high"]]
     frame = frame.reset_index(drop=True).assign(kind=["model"] + ["baseline"] * len(result.baselines))
     colours = alt.Scale(domain=["model", "baseline"], range=[COLOURS["main"], COLOURS["faint"]])
-    base = alt.Chart(frame).encode(
-        y=alt.Y("ranking:N", sort=None, title=None),
-        color=alt.Color("kind:N", legend=None, scale=colours),
-        tooltip=tooltips("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to"),
-    )
-    figure = ranges(base, result.metric).properties(height=30 * len(frame) + 10)
-    return Chart("verdict-rankings", frame, figure)
+    tips = ("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to")
+    colour = alt.Color("kind:N", legend=None, scale=colours)
+    draw = partial(ranges, title=result.metric)
+    return row_chart("verdict-rankings", frame, "ranking:N", tips, draw, color=colour)
 
 
 SPEC = Section("verdict", "Verdict", verdict, _parts, position=10, after=("learning",))
