@@ -41,8 +41,8 @@ def test_report_01_sdcg_beyond_the_list_is_the_equation():
 
 
 def test_report_01_every_objective_with_a_cut_off_says_what_it_is_beyond_the_list():
-    found = {spec.name for spec in OBJECTIVES if cut_off(spec)}
-    assert found - {"smooth-precision"} == CUT_OFFS.keys()
+    names = {spec.name for spec in OBJECTIVES if cut_off(spec)}
+    assert names - {"smooth-precision"} == CUT_OFFS.keys()
 
 
 OTHERS = [("smooth-ndcg", {"metric": metric}) for metric in ("map", "mrr", "err")]

@@ -131,8 +131,8 @@ def test_the_twin_of_xe_ndcg_grows_the_trees_of_rank_xendcg_on_lightgbms_draws()
 def test_lambdaloss_of_a_wrong_pair():
     # Gains 1 and 3; the better document second, below by 1. d(1) = 1, d(2) = 1/log2(3).
     d, z = 1 / log2(3), 3 + 1 / log2(3)
-    one = run("lambdaloss", [1, 2], [1.0, 0.0], weights="ndcg-loss1")[1]
-    assert one[0] == pytest.approx((3 * d * sigmoid(1) - 1 * sigmoid(-1)) / z, rel=1e-13)
+    of_loss1 = run("lambdaloss", [1, 2], [1.0, 0.0], weights="ndcg-loss1")[1]
+    assert of_loss1[0] == pytest.approx((3 * d * sigmoid(1) - 1 * sigmoid(-1)) / z, rel=1e-13)
     two = run("lambdaloss", [1, 2], [1.0, 0.0], weights="ndcg-loss2")
     assert two[0] == pytest.approx(2 / z * (1 - d) * log(1 + exp(1)), rel=1e-12)
     assert two[1][0] == pytest.approx(2 / z * (1 - d) * sigmoid(1), rel=1e-13)
@@ -195,10 +195,10 @@ def test_stochastic_rank_averages_to_the_gradient_of_the_smoothed_metric():
     eps = np.random.default_rng(0).normal(size=(1_000_000, 3))
     ranked = np.argsort(-(scores + sigma * eps), axis=1)
     ndcg = (np.exp2(labels) - 1)[ranked] @ [1, 1 / log2(3), 0.5] / (3 + 1 / log2(3))
-    wanted = -(ndcg - ndcg.mean()) @ eps / len(eps) / sigma
+    expected = -(ndcg - ndcg.mean()) @ eps / len(eps) / sigma
     _, grad, _ = run("stochastic-rank", labels, scores, sigma=sigma, draws=20_000, scale_free=0.0)
-    assert np.abs(wanted).max() > 0.08
-    assert grad == pytest.approx(wanted, abs=3e-3)
+    assert np.abs(expected).max() > 0.08
+    assert grad == pytest.approx(expected, abs=3e-3)
 
 
 def test_the_scale_free_gradient_has_no_part_along_the_scores():
@@ -227,8 +227,8 @@ def test_noise_is_fresh_every_round_query_and_seed_and_comes_back(spec):
 
 @pytest.mark.parametrize("name", ["seed", "random_state"])
 def test_one_seed_is_the_noises_and_the_trees(name):
-    given = split_params({"objective": "yetirank", name: 7}, 10, get_backend("lightgbm"))
-    assert given.objective.params["seed"] == 7
-    assert given.engine[name] == 7
+    split = split_params({"objective": "yetirank", name: 7}, 10, get_backend("lightgbm"))
+    assert split.objective.params["seed"] == 7
+    assert split.engine[name] == 7
     beside = split_params({"objective": Objective("yetirank", seed=2), name: 7}, 10, get_backend("lightgbm"))
     assert beside.objective.params["seed"] == 2
