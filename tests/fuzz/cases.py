@@ -72,10 +72,10 @@ def damaged(draw: Any, body: bytes, most: int = 3) -> bytes:
         at = draw(st.integers(0, max(len(out) - 1, 0)))
         match draw(st.sampled_from("wwwwbbdrc")):
             case "w":
-                found = _TOKEN.search(out, at) or _TOKEN.search(out)
-                if found:
+                token = _TOKEN.search(out, at) or _TOKEN.search(out)
+                if token:
                     word = draw(st.sampled_from(WORDS)).encode("utf-8", "surrogatepass")
-                    out = out[: found.start()] + word + out[found.end() :]
+                    out = out[: token.start()] + word + out[token.end() :]
             case "b":
                 out = out[:at] + bytes([draw(st.sampled_from(TELLING))]) + out[at + draw(st.integers(0, 1)) :]
             case "d":

@@ -60,11 +60,11 @@ def test_the_piece_is_the_number_of_bounds_below(bounds: int) -> None:
 
 def test_documents_of_a_sum_are_those_of_its_parts_shared_out() -> None:
     first = replace(Curve(np.array([1.0]), np.zeros(2), 0.0), documents=np.array([8.0, 4.0, 2.0]))
-    two = replace(Curve(np.array([0.0, 2.0]), np.zeros(3), 0.0), documents=np.array([6.0, 6.0, 2.0, 0.0]))
-    assert combined([first, two], [0.5, 0.5]).documents.tolist() == [5.0, 3.5, 2.5, 2.0, 1.0]
+    second = replace(Curve(np.array([0.0, 2.0]), np.zeros(3), 0.0), documents=np.array([6.0, 6.0, 2.0, 0.0]))
+    assert combined([first, second], [0.5, 0.5]).documents.tolist() == [5.0, 3.5, 2.5, 2.0, 1.0]
     assert combined([first, Curve(np.zeros(0), np.array([1.0]), 0.0)], [1.0, 1.0]).documents is None
     with pytest.raises(ValueError, match="zip"):
-        combined([first, two], [1.0])
+        combined([first, second], [1.0])
 
 
 def test_float32_numbers_are_compared_with_the_bounds_as_they_are() -> None:

@@ -138,11 +138,11 @@ def test_one_thread_and_several_give_the_same_bits(ties: str) -> None:
     scores = rng.integers(0, 60, labels.size) / 7.0
     metrics = [m for name in NAMES for m in (name + "@1,3,10", name)]
     index = QueryIndex.from_sizes(sizes)
-    one, two, three = (
+    by_threads = [
         BoundMetrics(metrics, labels, index, Conventions(ties=ties), threads).values(scores) for threads in (1, 2, 3)
-    )
-    assert one == two == three
-    assert list(one) == [n for m in NAMES for n in (f"{m}@1", f"{m}@3", f"{m}@10", m)]
+    ]
+    assert by_threads[0] == by_threads[1] == by_threads[2]
+    assert list(by_threads[0]) == [n for m in NAMES for n in (f"{m}@1", f"{m}@3", f"{m}@10", m)]
 
 
 def test_several_metrics_at_once_are_what_they_are_alone() -> None:

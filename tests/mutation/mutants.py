@@ -74,7 +74,7 @@ def mutants_of(file: str, source: bytes) -> list[Mutant]:
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    found: dict[tuple[str, str, str, str, int], Mutant] = {}
+    mutants: dict[tuple[str, str, str, str, int], Mutant] = {}
     for change in _Changes(source, starts).of(ast.parse(source)):
         mutated = source[: change.start] + change.text + source[change.stop :]
         first = source.rfind(b"\n", 0, change.start) + 1
@@ -86,8 +86,8 @@ def mutants_of(file: str, source: bytes) -> list[Mutant]:
         line = source.count(b"\n", 0, change.start) + 1
         mutant = Mutant(file, change.function, change.at_import, change.lines, line, was, now, mutated)
         if was != now:
-            found.setdefault((*mutant.key, line), mutant)
-    return sorted(found.values(), key=lambda mutant: mutant.line)
+            mutants.setdefault((*mutant.key, line), mutant)
+    return sorted(mutants.values(), key=lambda mutant: mutant.line)
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,8 @@ class Bench:
 
     def train(self, params: Mapping[str, Any], train_set: Any, rounds: int | None = 5, **options: Any) -> Any:
         """`boostrank.train` of small trees."""
-        given = {**SMALL[options.get("backend", "lightgbm")], **params, "num_threads": self.threads}
-        return boostrank.train(given, train_set, rounds, **options)
+        settings = {**SMALL[options.get("backend", "lightgbm")], **params, "num_threads": self.threads}
+        return boostrank.train(settings, train_set, rounds, **options)
 
     def keep(self, name: str, value: Any) -> None:
         """Keep an output: text, an array of numbers, or what is JSON."""
@@ -130,8 +130,8 @@ class Bench:
 def steady(value: Any) -> Any:
     """JSON without what differs from run to run."""
     if isinstance(value, Mapping):
-        return {str(key): steady(one) for key, one in value.items() if not VOLATILE.fullmatch(str(key))}
-    return [steady(one) for one in value] if isinstance(value, list | tuple) else value
+        return {str(key): steady(content) for key, content in value.items() if not VOLATILE.fullmatch(str(key))}
+    return [steady(element) for element in value] if isinstance(value, list | tuple) else value
 
 
 def outputs_of(case: Any, threads: int) -> dict[str, str]:

@@ -133,12 +133,14 @@ def test_lambdaloss_of_a_wrong_pair():
     d, z = 1 / log2(3), 3 + 1 / log2(3)
     of_loss1 = run("lambdaloss", [1, 2], [1.0, 0.0], weights="ndcg-loss1")[1]
     assert of_loss1[0] == pytest.approx((3 * d * sigmoid(1) - 1 * sigmoid(-1)) / z, rel=1e-13)
-    two = run("lambdaloss", [1, 2], [1.0, 0.0], weights="ndcg-loss2")
-    assert two[0] == pytest.approx(2 / z * (1 - d) * log(1 + exp(1)), rel=1e-12)
-    assert two[1][0] == pytest.approx(2 / z * (1 - d) * sigmoid(1), rel=1e-13)
-    assert two[2][0] == pytest.approx(2 / z * (1 - d) * (0.056 * exp(-1 / 16) + 0.223 * exp(-1 / 4) + 0.008), rel=1e-13)
+    of_loss2 = run("lambdaloss", [1, 2], [1.0, 0.0], weights="ndcg-loss2")
+    assert of_loss2[0] == pytest.approx(2 / z * (1 - d) * log(1 + exp(1)), rel=1e-12)
+    assert of_loss2[1][0] == pytest.approx(2 / z * (1 - d) * sigmoid(1), rel=1e-13)
+    assert of_loss2[2][0] == pytest.approx(
+        2 / z * (1 - d) * (0.056 * exp(-1 / 16) + 0.223 * exp(-1 / 4) + 0.008), rel=1e-13
+    )
     both = run("lambdaloss", [1, 2], [1.0, 0.0], mu=3.0)[1]
-    assert both[0] == pytest.approx(4 * two[1][0], rel=1e-13)
+    assert both[0] == pytest.approx(4 * of_loss2[1][0], rel=1e-13)
 
 
 def test_ndcg_loss2_weighs_by_the_distance_in_ranks():

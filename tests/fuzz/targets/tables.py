@@ -54,17 +54,17 @@ cases = st.one_of(
 )
 
 
-def check(ending: str, body: bytes, **made: Any) -> None:
+def check(ending: str, body: bytes, **contents: Any) -> None:
     path = Path(f"table.{ending}")
-    if made:
-        _write(path, **made)
+    if contents:
+        _write(path, **contents)
     else:
         path.write_bytes(body)
     with may_refuse():
         data = boostrank.read(path, threads=1)
         if len(data.labels) != data.n_documents or not np.isfinite(data.labels).all():
             raise PromiseBroken("labels that are no numbers")
-        if not made:
+        if not contents:
             _compare(data, body, "," if ending == "csv" else "\t")
 
 
@@ -83,11 +83,11 @@ def _compare(data: RankingDataset, body: bytes, delimiter: str) -> None:
         for i, row in enumerate(rows):
             text = row[names.index(name)]
             if (word := text.strip().lower()) in ("", "nan", "null", "na", "+nan", "-nan", "n/a", "none"):
-                wanted = math.nan
+                expected = math.nan
             else:
-                wanted = float({"true": 1, "false": 0}.get(word, text))
+                expected = float({"true": 1, "false": 0}.get(word, text))
             with np.errstate(over="ignore"):
-                if not np.array_equal(np.float32(wanted), table[i, j], equal_nan=True):
+                if not np.array_equal(np.float32(expected), table[i, j], equal_nan=True):
                     raise PromiseBroken(f"another number than float's: {text!r} {table[i, j]!r}")
 
 
@@ -115,8 +115,12 @@ def _write(
 
 
 def _arrow_type(kind: str) -> Any:
-    made = {"dictionary": pa.dictionary(pa.int8(), pa.string()), "date": pa.date32(), "list": pa.list_(pa.int8())}
-    return made[kind] if kind in made else getattr(pa, {"bool": "bool_"}.get(kind, kind))()
+    arrow_types = {
+        "dictionary": pa.dictionary(pa.int8(), pa.string()),
+        "date": pa.date32(),
+        "list": pa.list_(pa.int8()),
+    }
+    return arrow_types[kind] if kind in arrow_types else getattr(pa, {"bool": "bool_"}.get(kind, kind))()
 
 
 def _value(kind: str, number: int) -> Any:
