@@ -390,7 +390,7 @@ def test_thresholds_of_splits_by_categories_are_nan_before_xgboost_3_1() -> None
     assert replaced
     body = json.dumps(document).encode()
     old = XGBOOST.parse(body)
-    scores = [engine.load(document).predict(rows, Wanted()) for document in (body, write_json(model.document))]
+    scores = [engine.load(one).predict(rows, Wanted()) for one in (body, write_json(model.document))]
     np.testing.assert_array_equal(*scores)
     of_sets = [XGBOOST.trees(parsed, 6).forest for parsed in (old, model)]
     np.testing.assert_array_equal(of_sets[0].threshold, of_sets[1].threshold)

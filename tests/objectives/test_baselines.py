@@ -229,8 +229,8 @@ def test_noise_is_fresh_every_round_query_and_seed_and_comes_back(spec):
 
 @pytest.mark.parametrize("name", ["seed", "random_state"])
 def test_one_seed_is_the_noises_and_the_trees(name):
-    split = split_params({"objective": "yetirank", name: 7}, 10, get_backend("lightgbm"))
-    assert split.objective.params["seed"] == 7
-    assert split.engine[name] == 7
+    given = split_params({"objective": "yetirank", name: 7}, 10, get_backend("lightgbm"))
+    assert given.objective.params["seed"] == 7
+    assert given.engine[name] == 7
     beside = split_params({"objective": Objective("yetirank", seed=2), name: 7}, 10, get_backend("lightgbm"))
     assert beside.objective.params["seed"] == 2
