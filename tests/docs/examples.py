@@ -69,7 +69,8 @@ def blocks(page: Path) -> list[Block]:
     parts = []
     for language, attributes, text in _FENCE.findall(text_of(page)):
         title = re.search(r'title="([^"]+)"', attributes)
-        parts.append(Block(language, title[1] if title else "", text))
+        file_name = title[1] if title else ""
+        parts.append(Block(language, file_name, text))
     return parts
 
 

@@ -104,7 +104,8 @@ def test_pushed_rows_make_lightgbms_own_trees(sparse: bool, tmp_path: Path) -> N
             self._create_bins(data)
             for start in (0, 120):
                 piece = np.ascontiguousarray(data[start : start + 120])
-                self.push(csr_matrix(piece) if sparse else piece, start)
+                rows = csr_matrix(piece) if sparse else piece
+                self.push(rows, start)
             assert self.save_bins(str(tmp_path / "bins")), "a file of bins has another layout: none would be cached"
 
     class Loaded(StreamedDataset):

@@ -117,7 +117,10 @@ def walked(node: dict[str, Any], row: np.ndarray) -> np.float32:
     while "leaf" not in node:
         value, children = row[int(node["split"].removeprefix("f")) - 1], {c["nodeid"]: c for c in node["children"]}
         below = bool(value < np.float32(node["split_condition"]))
-        node = children[node["missing" if np.isnan(value) else "yes" if below else "no"]]
+        way = "yes" if below else "no"
+        if np.isnan(value):
+            way = "missing"
+        node = children[node[way]]
     return np.float32(node["leaf"])
 
 

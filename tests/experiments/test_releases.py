@@ -112,7 +112,8 @@ def test_half_a_download_is_refused(
         call(monkeypatch, tmp_path / "out", "mslr", folder, "--folds", "1")
     message = str(refused.value)
     assert str(file) in message
-    assert all(word in message for word in (["100 rows", f"{rows} rows"] if what == "cut" else ["missing"]))
+    words = ["100 rows", f"{rows} rows"] if what == "cut" else ["missing"]
+    assert all(word in message for word in words)
 
 
 def test_a_fold_is_compared_as_a_whole_where_no_source_says_more(imitation: Imitation) -> None:

@@ -119,7 +119,8 @@ def test_zeros_that_are_missing_are_refused() -> None:
 )  # fmt: skip
 def test_base_score_counts_as_the_objective_says(objective: str, tmp_path: Path) -> None:
     X, y = table("missing")
-    rows = xgb.DMatrix(X, y > 1 if "binary" in objective or "logistic" in objective else y + 1, nthread=1)
+    labels = y > 1 if "binary" in objective or "logistic" in objective else y + 1
+    rows = xgb.DMatrix(X, labels, nthread=1)
     if objective.startswith("rank"):
         rows.set_group([20] * 30)
     params = {"objective": objective, "base_score": 0.3, "max_depth": 3, "nthread": 1}
@@ -130,7 +131,8 @@ def test_base_score_counts_as_the_objective_says(objective: str, tmp_path: Path)
         export_model(model, tmp_path / target, target)
         spec = TARGETS.get(target)
         of_export = spec.scorer((tmp_path / target).read_bytes(), model.feature_names)(X.astype(np.float32))
-        np.testing.assert_allclose(of_export, expected, rtol=0, atol=0 if "xgboost" in spec.exact else 1e-6)
+        tolerance = 0 if "xgboost" in spec.exact else 1e-6
+        np.testing.assert_allclose(of_export, expected, rtol=0, atol=tolerance)
     assert json.loads((tmp_path / "xgboost").read_text())["learner"]["objective"]["name"].startswith("rank:")
 
 

@@ -399,7 +399,8 @@ def names_below_a_header() -> None:
 def ids_that_are_none() -> None:
     qid = arrays()[2]
     for word in ("nan", "<NA>", "None"):
-        write_frame("t.csv", qid=[word if query == 3 else f"{query}.0" for query in qid])
+        qid_cells = [word if query == 3 else f"{query}.0" for query in qid]
+        write_frame("t.csv", qid=qid_cells)
         refused(*train("t.csv"), says=("t.csv:42", "'qid'"))
     write_frame("t.csv", qid=np.where(qid < 4, "1.23457E+15", "2.34568E+15"))
     refused(*train("t.csv"), says=("t.csv:2", "'1.23457E+15'"))
@@ -705,7 +706,8 @@ def write_table(path: str, names: tuple[str, ...] = ("a", "b", "c"), scores: obj
     """Write some of the features as CSV, with the labels or with scores."""
     X, y, qid = arrays()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])[list(names)].assign(qid=qid)
-    frame.assign(**({"label": y} if scores is None else {"logged": scores})).to_csv(path, index=False)
+    column = {"label": y} if scores is None else {"logged": scores}
+    frame.assign(**column).to_csv(path, index=False)
 
 
 def found_by_doctor(*command: object) -> list[dict[str, Any]]:

@@ -403,7 +403,8 @@ def test_first_use_python_09_label_minus_one_says_when_a_map_merges_grades() -> 
     with pytest.raises(DataError) as caught:  # nothing is merged
         boostrank.train({"verbosity": -1}, RankingDataset.from_arrays(X, np.where(Y > 1, 1, -1), qid=QID), 2)
     assert "not judged" not in str(caught.value)
-    path = write("t.txt", ["-1" + row[1:] if row[0] == "2" else row for row in rows()])
+    lines = ["-1" + row[1:] if row[0] == "2" else row for row in rows()]
+    path = write("t.txt", lines)
     assert "not judged" in invoke("doctor", path).stdout
 
 

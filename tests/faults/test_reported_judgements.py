@@ -77,7 +77,8 @@ def written(path: Path, content: Any) -> Path:
         }  # fmt: skip
         writers[path.suffix](path)
     else:
-        path.write_text(content if isinstance(content, str) else json.dumps(content, indent=1))
+        text = content if isinstance(content, str) else json.dumps(content, indent=1)
+        path.write_text(text)
     return path
 
 
@@ -197,7 +198,8 @@ def test_report_12_documents_by_gain_and_refused_json(plain: Path, tmp_path: Pat
 def test_report_13_scores_that_are_no_numbers_are_named(
     content: str, line: str, words: tuple[str, ...], plain: Path, tmp_path: Path
 ) -> None:
-    run = written(tmp_path / "run.tsv" if content.startswith("q1\t") else tmp_path / "odd.csv", content)
+    file_name = "run.tsv" if content.startswith("q1\t") else "odd.csv"
+    run = written(tmp_path / file_name, content)
     done = invoke("evaluate", run, "--qrels", plain / "qrels")
     assert done.exit_code == 2
     assert f"{run}{line}: " in done.stderr
@@ -280,7 +282,8 @@ def test_report_13_a_run_without_scores_names_what_it_lacks(plain: Path, tmp_pat
 @pytest.mark.parametrize("name", ["s.csv", "s.parquet", "s.jsonl", "s.tsv", "s.txt", "s.json"])
 def test_first_use_cli_08_named_scores_have_any_order(name: str, plain: Path, tmp_path: Path) -> None:
     table = pd.read_csv(plain / "scores.csv").sample(frac=1.0, random_state=1)
-    table = table.rename(columns={} if name == "s.csv" else {"doc_id": "docno"}).assign(took=3)
+    renamed = {} if name == "s.csv" else {"doc_id": "docno"}
+    table = table.rename(columns=renamed).assign(took=3)
     if name == "s.json":
         shuffled = written(tmp_path / name, table.to_json(orient="records"))
     elif name in ("s.jsonl", "s.txt"):
@@ -349,7 +352,8 @@ JOINED = "qid,doc_id,label,bm25\nshoe,d1,2,0.5\nshoe,d2,0,0.25\nhat,d3,0,2\n"
 def test_first_use_cli_04_click_tables_have_the_names_that_join_writes(
     keys: str, pattern: bool, tmp_path: Path
 ) -> None:
-    written(tmp_path / "week-1.csv", WEEK.replace("sku", keys.split(",")[1]) if keys == "query,product" else WEEK)
+    week = WEEK.replace("sku", keys.split(",")[1]) if keys == "query,product" else WEEK
+    written(tmp_path / "week-1.csv", week)
     header, *lines = JOINED.splitlines(keepends=True)
     for part, rows in enumerate((lines[:2], lines[2:])):
         written(tmp_path / f"train-{part}.csv", "".join([header, *rows]))

@@ -61,7 +61,8 @@ def data_file(folder: Path) -> Path:
 
 def loaded(folder: Path, body: str | bytes) -> boostrank.RankingModel:
     path = folder / "model.txt"
-    path.write_bytes(body.encode() if isinstance(body, str) else body)
+    content = body.encode() if isinstance(body, str) else body
+    path.write_bytes(content)
     return boostrank.RankingModel.load(path)
 
 
@@ -187,7 +188,8 @@ FOREIGN: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
 def written(kind: str, folder: Path) -> Path:
     body = FOREIGN[kind][0]()
     path = folder / "theirs"
-    path.write_bytes(body if isinstance(body, bytes) else json.dumps(body).encode())
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    path.write_bytes(content)
     return path
 
 

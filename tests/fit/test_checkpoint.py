@@ -133,7 +133,8 @@ def test_sampling_differs_from_round_to_round_and_follows_the_seed(backend: str,
     same = trained({**params, "learning_rate": 1e-9, "objective": "regression"}, backend)
     trees = same.booster.trees_to_dataframe()
     column = "split_feature" if backend == "lightgbm" else "Feature"
-    roots = trees.groupby("tree_index" if backend == "lightgbm" else "Tree")[column].apply(tuple)
+    tree = "tree_index" if backend == "lightgbm" else "Tree"
+    roots = trees.groupby(tree)[column].apply(tuple)
     assert len(set(roots)) > 5
 
 

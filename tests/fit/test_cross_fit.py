@@ -222,7 +222,8 @@ def correlations(data: Any) -> list[float]:
                 t, g = gains[a:b] - gains[a:b].mean(), f[a:b] - f[a:b].mean()
                 if t.any():
                     up, down = up + t / t.std() @ g / (b - a), down + g @ g / (b - a)
-            each.append(up**2 / down if down else 0.0)
+            explained = up**2 / down if down else 0.0
+            each.append(explained)
         largest.append(max(each))
     return largest
 

@@ -138,7 +138,8 @@ def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> N
     rng = np.random.default_rng(4)
     X = rng.integers(0, 4, (60, 3)).astype(np.float32)
     qid = np.repeat(np.arange(10), 6)
-    data = RankingDataset.from_arrays(sparse.csr_matrix(X) if is_sparse else X, rng.random(60), qid=qid)
+    features = sparse.csr_matrix(X) if is_sparse else X
+    data = RankingDataset.from_arrays(features, rng.random(60), qid=qid)
     rows = np.flatnonzero(rng.random(60) < 0.5)
     part = replace(some_documents(data, rows), candidates=Candidates(data, rows))
     columns = WithinColumns(data.feature_names, ("rank", "zscore", "best"), np.array([0, 2]))

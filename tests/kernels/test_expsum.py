@@ -117,7 +117,8 @@ def long_queries(draw):
         labels = np.where(np.arange(n) == rng.integers(n), 3, 0)
     if draw(st.booleans()):
         scores = scores + labels * draw(st.sampled_from([-1.0, 0.5, 20.0]))
-    return make_query(labels, "linear" if draw(st.booleans()) else "exponential"), scores
+    gain = "linear" if draw(st.booleans()) else "exponential"
+    return make_query(labels, gain), scores
 
 
 # How far a sum may be off, of its largest number; and, where documents stand so far apart that all derivatives vanish,

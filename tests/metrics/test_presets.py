@@ -142,11 +142,14 @@ def test_the_letor_scripts_give_these_values(preset: str, relevant_from: int) ->
     for labels, scores in zip(case.lists(case.labels), case.lists(case.scores), strict=True):
         ranked = in_input_order(scores.tolist(), labels.tolist())
         got, best = letor_dcg(ranked, 10), letor_dcg(sorted(ranked, reverse=True), 10)
-        ndcg.append([g / b if b and r < len(ranked) else 0.0 for r, (g, b) in enumerate(zip(got, best, strict=True))])
+        pairs = enumerate(zip(got, best, strict=True))
+        by_rank = [g / b if b and r < len(ranked) else 0.0 for r, (g, b) in pairs]
+        ndcg.append(by_rank)
         hits = np.cumsum([y >= relevant_from for y in ranked] + [False] * 10)
         precision.append(hits[:10] / np.arange(1, 11))
         precisions = [hits[r] / (r + 1) for r, y in enumerate(ranked) if y >= relevant_from]
-        average_precision.append(np.mean(precisions) if precisions else 0.0)
+        mean = np.mean(precisions) if precisions else 0.0
+        average_precision.append(mean)
     ranks = ",".join(map(str, range(1, 11)))
     ours = case.ours([f"ndcg@{ranks}", f"precision@{ranks}", "map"], preset)
     for k in range(1, 11):

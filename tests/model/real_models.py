@@ -46,7 +46,8 @@ def train_lightgbm(
 ) -> lgb.Booster:
     """A booster; lambdarank with 7 leaves unless told otherwise."""
     defaults = {"objective": "lambdarank", "num_leaves": 7, "min_data_in_leaf": 5, "num_threads": 1, "verbose": -1}
-    train = lgb.Dataset(data()[0] if X is None else X, data()[1], group=[SIZE] * (ROWS // SIZE), **(dataset or {}))
+    features = data()[0] if X is None else X
+    train = lgb.Dataset(features, data()[1], group=[SIZE] * (ROWS // SIZE), **(dataset or {}))
     return lgb.train({**defaults, **params}, train, rounds)
 
 

@@ -86,7 +86,8 @@ def test_a_model_of_every_version_gives_the_scores_it_gave_to_the_bit(
     rows = boostrank.read(folder / "rows.txt")
     rows = boostrank.read(folder / "new.txt", like=rows)
     model = RankingModel.load(folder / name)
-    scores = model.predict(named(rows) if "-frame" in name else rows)
+    table = named(rows) if "-frame" in name else rows
+    scores = model.predict(table)
     np.testing.assert_array_equal(scores, then.pop("scores"))
     names = tuple(then.pop("feature_names"))
     assert (model.feature_names, model.info.objective_name) == (names, then.pop("objective"))

@@ -123,12 +123,9 @@ def test_rows_without_names_make_no_run(files: Path) -> None:
     ("train", "run", "-m", "new.txt"), ("evaluate", "m.txt", "qrels"),
 ])  # fmt: skip
 def test_files_of_trec_are_recognised_in_other_places(arguments: tuple[str, ...], files: Path) -> None:
-    done = invoke(
-        *(
-            files / argument if (files / argument).exists() or argument == "new.txt" else argument
-            for argument in arguments
-        )
-    )
+    in_folder = {argument for argument in arguments if (files / argument).exists() or argument == "new.txt"}
+    paths = [files / argument if argument in in_folder else argument for argument in arguments]
+    done = invoke(*paths)
     assert done.exit_code == 2
     assert "TREC" in done.stderr
     assert "--qrels" in done.stderr

@@ -30,7 +30,8 @@ Edit = Callable[[dict[str, Any]], None]
 
 
 def check_xgboost_json(model: bytes | dict[str, Any]) -> None:
-    XGBOOST.parse(model if isinstance(model, bytes) else json.dumps(model).encode())
+    body = model if isinstance(model, bytes) else json.dumps(model).encode()
+    XGBOOST.parse(body)
 
 
 def forest(model: dict[str, Any]) -> dict[str, Any]:

@@ -128,7 +128,9 @@ class _Changes:
 
     def _off_by_one(self, node: ast.expr, sign: str) -> _Change:
         simple = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-        return self._around(node, b"" if simple else b"(", f"{'' if simple else ')'} {sign} 1".encode())
+        if simple:
+            return self._around(node, b"", f" {sign} 1".encode())
+        return self._around(node, b"(", f") {sign} 1".encode())
 
     def _between(self, left: ast.expr, right: ast.expr, old: str, new: str) -> Iterator[_Change]:
         """The operator between two operands replaced."""
@@ -206,7 +208,8 @@ class _Changes:
             for left, right in zip(node.values, node.values[1:], strict=False):
                 yield from self._between(left, right, old, new)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not):
-            yield self._change(self._span(node)[0], self._span(node.operand)[0], b"" if self._bare(node) else b"(")
+            opening = b"" if self._bare(node) else b"("
+            yield self._change(self._span(node)[0], self._span(node.operand)[0], opening)
         elif isinstance(node, ast.IfExp):
             yield self._around(node.test, b"not (", b")")
         elif isinstance(node, ast.comprehension):

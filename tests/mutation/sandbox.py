@@ -233,7 +233,9 @@ class Sandbox:
             os.utime(path, (times.st_atime, times.st_mtime))
         if status == pytest.ExitCode.NO_TESTS_COLLECTED:
             raise RuntimeError(f"none of {files} has the tests it had")
-        outcome = "survived" if status == 0 else "killed" if 0 < status < 128 else "timeout"
+        outcome = "killed" if 0 < status < 128 else "timeout"
+        if status == 0:
+            outcome = "survived"
         return outcome, running.read_text() or "import"
 
     def try_compiled(self, file: str, source: bytes, tests: list[str], patience: float) -> tuple[str, str]:

@@ -144,7 +144,8 @@ class Traces:
 
     def _digest(self, test_file: str, lines: dict[str, object]) -> str:
         names = [self.sandbox.folder / test_file, *(self.sandbox.package / name for name in sorted(lines))]
-        return digest_of(*(name.read_bytes() if name.exists() else b"" for name in names))
+        contents = [name.read_bytes() if name.exists() else b"" for name in names]
+        return digest_of(*contents)
 
     def tests_for(self, mutant: Mutant, part: str) -> list[dict[str, float]]:
         """Limits of time by test, of the tests to try: those of the part itself, then the others.

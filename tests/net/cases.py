@@ -40,7 +40,8 @@ def training(name: str, objective: Any = None, form: str = "text", exports: str 
 
     def run(bench: Bench) -> None:
         train = bench.data("train", form)
-        valid = bench.data("valid", form, like=None if form in FRAMES else train)
+        like = None if form in FRAMES else train
+        valid = bench.data("valid", form, like=like)
         options = {"rounds": 5, "params": {}, **settings}
         params = {**({} if objective is None else {"objective": objective}), **options.pop("params")}
         bench.keep_model(bench.train(params, train, valid_sets=[valid], **options), valid, exports)

@@ -109,7 +109,8 @@ class Bench:
         done = CliRunner().invoke(main, arguments)
         assert done.exit_code == int(status or 0), f"{line}: status {done.exit_code}: {done.stderr} {done.exception!r}"
         out = done.stdout
-        self.keep(f"{len(self.outputs):02}-{name}", json.loads(out) if "--json" in arguments else out)
+        output = json.loads(out) if "--json" in arguments else out
+        self.keep(f"{len(self.outputs):02}-{name}", output)
 
     def keep_files(self, before: set[Path]) -> None:
         """Keep the files that are new; of a model's record, its metrics of each round apart."""

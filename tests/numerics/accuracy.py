@@ -90,7 +90,9 @@ def labels_of(rng: np.random.Generator, n: int) -> Query:
 
 def width_of(values: Values) -> float:
     """The objective's width in units of the score."""
-    return float(values["sigma"] if "sigma" in values else 1 / values["alpha"] if "alpha" in values else 1.0)
+    if "sigma" in values:
+        return float(values["sigma"])
+    return float(1 / values["alpha"]) if "alpha" in values else 1.0
 
 
 def is_defined(spec: Any, scores: np.ndarray, values: Values) -> bool:

@@ -74,7 +74,8 @@ def change_by_order(spec: Any, labels: np.ndarray, scores: np.ndarray, seed: int
     worst = 0.0
     for before, after in ((ordered.grad, shuffled.grad), (ordered.hess, shuffled.hess)):
         largest = float(np.abs(before).max())
-        worst = max(worst, float(np.abs(before[rows] - after).max()) / largest if largest > 0.0 else 0.0)
+        if largest > 0.0:
+            worst = max(worst, float(np.abs(before[rows] - after).max()) / largest)
     return worst
 
 

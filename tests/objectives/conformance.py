@@ -24,7 +24,8 @@ def twin_of(name: str) -> Any:
 
 def make_query(labels: Any, gain: str = "exponential") -> Query:
     y = np.asarray(labels, dtype=np.float64)
-    return Query(y, np.exp2(y) - 1 if gain == "exponential" else y.copy())
+    gains = np.exp2(y) - 1 if gain == "exponential" else y.copy()
+    return Query(y, gains)
 
 
 def tolerance_of(twin: Any, values: Values, usual: float) -> float:
@@ -74,7 +75,8 @@ def cases(spec: Any, combinations: int = 12) -> Iterator[Values]:
             if value != param.default:
                 yield _accepted(default | {param.name: value})
     rng = np.random.default_rng(len(spec.params))
-    for _ in range(combinations if len(spec.params) > 1 else 0):
+    count = combinations if len(spec.params) > 1 else 0
+    for _ in range(count):
         yield _accepted({p.name: (choices := options(p))[rng.integers(len(choices))] for p in spec.params})
 
 

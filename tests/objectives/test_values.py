@@ -30,7 +30,8 @@ WEIGHTED = QueryIndex(PTR, np.arange(4), WEIGHTS)
 
 @pytest.mark.parametrize("name", ["shf-sdcg", "listnet", "template"])
 def test_each_query_has_the_values_of_the_twin_times_its_weight(name: str) -> None:
-    objective = Objective(_template.SPEC if name == "template" else name)
+    described = _template.SPEC if name == "template" else name
+    objective = Objective(described)
     values = objective_values(objective, LABELS, SCORES, WEIGHTED)
     twin, settings = twin_of(name), objective.values(0)
     for q, weight in enumerate(WEIGHTS):

@@ -99,4 +99,5 @@ def gradient(query, scores, values):
 
 
 def hessian(query, scores, values):
-    return np.full(len(query), 1.0 if query.teaches else 0.0)
+    curvature = 1.0 if query.teaches else 0.0
+    return np.full(len(query), curvature)

@@ -85,7 +85,8 @@ def test_it_trains_what_train_trains(backend: str, rows: Rows) -> None:
         model = boostrank.train(train_params, as_dataset(rows), 4, backend=backend, **of_train)
         estimator = fitted(backend, rows, **settings)
         assert estimator.model_.to_bytes() == model.to_bytes()
-        scores = estimator.predict(rows.X, qid=rows.qid if settings.get("within_query") else None)
+        qid = rows.qid if settings.get("within_query") else None
+        scores = estimator.predict(rows.X, qid=qid)
         np.testing.assert_array_equal(scores, model.predict(rows.X, qid=rows.qid))
         np.testing.assert_array_equal(estimator.rank(rows.X, rows.qid), model.rank(rows.X, qid=rows.qid))
     assert ranker(backend, quality="quick", n_estimators=None).fit(framed(rows), rows.y).best_iteration_ > 4
@@ -204,7 +205,8 @@ def test_categories_are_those_of_the_data_set(backend: str, rows: Rows, more: Ro
     frame, valid = with_shop(rows), with_shop(more)
     data = RankingDataset.from_arrays(frame.drop(columns="qid"), rows.y, qid=rows.qid)
     params = {name: FAST[name] for name in ("num_leaves", "learning_rate", "verbosity", "n_jobs")}
-    expected = boostrank.train(params | {"min_data_per_group": 1} if backend == "lightgbm" else params, data, 4,
+    params |= {"min_data_per_group": 1} if backend == "lightgbm" else {}
+    expected = boostrank.train(params, data, 4,
                                backend=backend)  # fmt: skip
     settings = {"min_data_per_group": 1} if backend == "lightgbm" else {}
     estimator = ranker(backend, **settings).fit(frame, rows.y, eval_set=(valid, more.y))

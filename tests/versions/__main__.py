@@ -112,7 +112,9 @@ def compared(
                 yield model, way, kind, _VERSION.sub("X", words)
                 continue
             apart = float(np.abs(np.array(outcome) - scores).max() / np.abs(scores).max())
-            kind = "same" if apart == 0.0 else "rounded" if apart <= ROUNDING else "other"
+            kind = "rounded" if apart <= ROUNDING else "other"
+            if apart == 0.0:
+                kind = "same"
             size = math.ceil(math.log10(apart)) if apart else 0
             yield model, way, kind, f"by at most 1e{size} of the largest" if apart else ""
 

@@ -176,7 +176,9 @@ def make(folder: Path, bare: bool) -> None:
 
 def rows_for(name: str, rows: np.ndarray) -> Any:
     """As the model of that name takes them."""
-    return named(rows) if "frame" in name else lettered(rows) if "letters" in name else rows
+    if "frame" in name:
+        return named(rows)
+    return lettered(rows) if "letters" in name else rows
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:

@@ -108,7 +108,8 @@ def _built(
         case "strided":
             return np.repeat(array, 2, axis=0)[::2]
         case "csr" | "csc" | "coo" | "bsr" | "csr_array":
-            sparse = getattr(sp, kind if "_" in kind else f"{kind}_matrix")(array)
+            constructor = kind if "_" in kind else f"{kind}_matrix"
+            sparse = getattr(sp, constructor)(array)
             for name, at, value in damage:
                 part = getattr(sparse, name, None)
                 if part is not None and part.ndim == 1 and len(part):

@@ -221,4 +221,5 @@ def main(path: Path) -> None:
 
 if __name__ == "__main__":
     golden_folder = Path(__file__).parent
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else golden_folder / f"{boostrank.__version__}.tar.gz")
+    archive = golden_folder / f"{boostrank.__version__}.tar.gz"
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else archive)
