@@ -363,7 +363,7 @@ def test_callbacks_see_rounds_and_may_change_the_step(data: Any) -> None:
         callbacks=[watch, lgb.reset_parameter(learning_rate=[0.5, 0.5, 1e-9, 1e-9])],
     )
     assert rounds == [0, 1, 2, 3]
-    a, b, c = (model.booster.weights(r) for r in (1, 2, 3))
+    a, b, c = model.booster.weights(1), model.booster.weights(2), model.booster.weights(3)
     assert np.abs(b - a).max() > 1e-3 > np.abs(c - b).max()
     with pytest.raises(ParameterError, match="learning_rate"):
         boostrank.train({}, train, 2, backend="linear", callbacks=[lgb.reset_parameter(lambda_l2=[1, 2])])

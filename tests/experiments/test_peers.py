@@ -85,7 +85,8 @@ def test_the_search_sees_no_query_of_the_confirmation_and_each_query_is_tested_o
 
 
 def test_another_draw_deals_other_folds():
-    first, same, other = (folds(made(), "confirm", 3, draw) for draw in (0, 0, 1))
+    first, same = folds(made(), "confirm", 3, 0), folds(made(), "confirm", 3, 0)
+    other = folds(made(), "confirm", 3, 1)
     assert [f.test.tolist() for f in first] == [f.test.tolist() for f in same]
     assert all(f.test.tolist() != g.test.tolist() for f, g in zip(first, other, strict=True))
 

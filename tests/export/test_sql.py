@@ -36,10 +36,13 @@ def chain(length: int, right: bool) -> Forest:
     inner, leaves = np.arange(1, length), ~np.arange(length)
     on, off = np.append(inner, ~length).astype(np.int32), leaves.astype(np.int32)
     thresholds = np.linspace(0.0, 1.0, length)
+    left_child, right_child = off, on
+    if not right:
+        left_child, right_child, thresholds = on, off, thresholds[::-1].copy()
     return Forest(
-        feature=np.zeros(length, np.int32), threshold=thresholds if right else thresholds[::-1].copy(),
-        kind=np.where(np.arange(length) % 2, NAN_LEFT, 0).astype(np.uint8), left=off if right else on,
-        right=on if right else off, value=np.arange(length + 1.0), roots=np.zeros(1, np.int32),
+        feature=np.zeros(length, np.int32), threshold=thresholds,
+        kind=np.where(np.arange(length) % 2, NAN_LEFT, 0).astype(np.uint8), left=left_child,
+        right=right_child, value=np.arange(length + 1.0), roots=np.zeros(1, np.int32),
         tree=np.zeros(length, np.int32), sets=np.zeros(0, np.uint32), set_ptr=np.zeros(1, np.int64),
     )  # fmt: skip
 

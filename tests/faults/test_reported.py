@@ -764,7 +764,7 @@ def model_with_one_more_feature() -> None:
     for name, features in (("old", ("c", "a")), ("new", ("a", "b", "c"))):
         write_table(f"{name}.csv", features)
         accepted(*train(f"{name}.csv", model=f"{name}.txt"))
-    old, new = (boostrank.RankingModel.load(f"{name}.txt") for name in ("old", "new"))
+    old, new = boostrank.RankingModel.load("old.txt"), boostrank.RankingModel.load("new.txt")
     data = boostrank.read("new.csv")
     expected = boostrank.compare(old.predict(boostrank.read("old.csv")), new, data).metrics["ndcg@10"].mean
     assert boostrank.compare(old, new, data).metrics["ndcg@10"].mean == expected

@@ -127,7 +127,8 @@ def test_report_15_what_cannot_be_taken_names_what_to_pass(arguments: Any, remed
 
 @pytest.mark.parametrize("backend", ENGINES)
 def test_report_15_arguments_of_xgboost(backend: str) -> None:
-    train, valid = (RankingDataset.from_arrays(X[rows], Y[rows], qid=QID[rows]) for rows in (TRAIN, VALID))
+    train = RankingDataset.from_arrays(X[TRAIN], Y[TRAIN], qid=QID[TRAIN])
+    valid = RankingDataset.from_arrays(X[VALID], Y[VALID], qid=QID[VALID])
     usual = boostrank.train(
         PLAIN | {"early_stopping_round": 2}, train, 40, [valid, train], ["valid", "train"], backend=backend
     )

@@ -36,9 +36,8 @@ def made(seed: int = 0, labels: Any = None, **more: Any) -> boostrank.RankingDat
     x[rng.random(x.shape) < 0.1] = np.nan
     noise = rng.normal(size=SIZES.sum())
     y = np.clip(np.round(1.5 + np.nan_to_num(x[:, 0]) + (x[:, 1] == 0.0) + 0.5 * noise), 0, 3)
-    return boostrank.RankingDataset.from_arrays(
-        x.astype(np.float32), y if labels is None else labels, group=SIZES, **more
-    )
+    labels = y if labels is None else labels
+    return boostrank.RankingDataset.from_arrays(x.astype(np.float32), labels, group=SIZES, **more)
 
 
 def columns(x: Any, ranks_only: bool = False) -> Any:

@@ -20,13 +20,14 @@ def forest(*, listed_right: bool = False, nan_left: bool = False) -> Forest:
     words[0] = 7 | 1 << 31  # another set, before
     for category in LISTED:
         words[1 + category // 32] |= np.uint32(1 << category % 32)
+    leaves = [2.0, 1.0, 10.0, 20.0] if listed_right else [1.0, 2.0, 10.0, 20.0]
     return Forest(
         feature=np.array([0, 1], np.int32),
         threshold=np.array([1.0, 0.5]),
         kind=np.array([kind, 0], np.uint8),
         left=np.array([~0, ~2], np.int32),
         right=np.array([~1, ~3], np.int32),
-        value=np.array([2.0, 1.0, 10.0, 20.0] if listed_right else [1.0, 2.0, 10.0, 20.0]),
+        value=np.array(leaves),
         roots=np.array([0, 1], np.int32),
         tree=np.array([0, 1], np.int32),
         sets=words,

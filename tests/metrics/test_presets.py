@@ -128,9 +128,8 @@ def letor_dcg(ranked: list[float], depth: int) -> list[float]:
     gains = [(0, 1, 3, 7, 15)[int(y)] for y in ranked] + [0] * depth
     sums = [float(gains[0])]
     for position in range(1, depth):
-        sums.append(
-            sums[-1] + (gains[position] if position < 2 else gains[position] * np.log(2.0) / np.log(position + 1))
-        )
+        gain = gains[position] if position < 2 else gains[position] * np.log(2.0) / np.log(position + 1)
+        sums.append(sums[-1] + gain)
     return sums
 
 

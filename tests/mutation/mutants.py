@@ -80,9 +80,8 @@ def mutants_of(file: str, source: bytes) -> list[Mutant]:
         first = source.rfind(b"\n", 0, change.start) + 1
         last = source.find(b"\n", change.stop)
         tail = len(source) - last
-        was, now = (
-            " ".join(text.decode().split()) for text in (source[first:last], mutated[first : len(mutated) - tail])
-        )
+        was = " ".join(source[first:last].decode().split())
+        now = " ".join(mutated[first : len(mutated) - tail].decode().split())
         line = source.count(b"\n", 0, change.start) + 1
         mutant = Mutant(file, change.function, change.at_import, change.lines, line, was, now, mutated)
         if was != now:

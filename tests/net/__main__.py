@@ -51,7 +51,9 @@ def main() -> int:
         differing = differences(then["cases"].get(name, {}), hashes[name])
         changed += bool(differing)
         words = "is not kept yet" if name not in then["cases"] else f"differs: {', '.join(differing)}"
-        sys.stdout.write(f"{name:26} {time.perf_counter() - begun:5.1f} s  {words if differing else 'same'}\n")
+        if not differing:
+            words = "same"
+        sys.stdout.write(f"{name:26} {time.perf_counter() - begun:5.1f} s  {words}\n")
         sys.stdout.flush()
     count = len(hashes) + failed
     seconds = time.perf_counter() - started

@@ -185,11 +185,12 @@ def main(words: list[str] | None = None) -> int:
         models_folder = folder / "models" / environment.name
         shutil.rmtree(models_folder, ignore_errors=True)
         models_folder.mkdir(parents=True)
+        mode = "bare" if environment.bare else "make"
         run(
             str(python),
             "-m",
             "tests.versions.models",
-            "bare" if environment.bare else "make",
+            mode,
             str(models_folder),
             env=quiet,
         )

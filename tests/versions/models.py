@@ -68,10 +68,10 @@ def lettered(X: np.ndarray) -> pd.DataFrame:
 
 def ours(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
     """File name -> what trains the model in it."""
-    data, frame, letters = (
-        boostrank.RankingDataset.from_arrays(rows, y, group=[DOCUMENTS] * QUERIES)
-        for rows in (X, named(X), lettered(X))
-    )
+    group = [DOCUMENTS] * QUERIES
+    data = boostrank.RankingDataset.from_arrays(X, y, group=group)
+    frame = boostrank.RankingDataset.from_arrays(named(X), y, group=group)
+    letters = boostrank.RankingDataset.from_arrays(lettered(X), y, group=group)
 
     def train(objective: str = "lambdarank", backend: str = "lightgbm", **more: Any) -> Any:
         rows = more.pop("rows", data)

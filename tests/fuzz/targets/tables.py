@@ -65,7 +65,8 @@ def check(ending: str, body: bytes, **contents: Any) -> None:
         if len(data.labels) != data.n_documents or not np.isfinite(data.labels).all():
             raise PromiseBroken("labels that are no numbers")
         if not contents:
-            _compare(data, body, "," if ending == "csv" else "\t")
+            delimiter = "," if ending == "csv" else "\t"
+            _compare(data, body, delimiter)
 
 
 def _compare(data: RankingDataset, body: bytes, delimiter: str) -> None:

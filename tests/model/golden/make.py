@@ -113,7 +113,8 @@ def named(data: Any) -> Any:
     table = pd.DataFrame(np.asarray(data.features), columns=["f1", "f2", "f3", "f4", "ö5"])
     names = np.array(["größe", "b b", "c,d", "", "e"], dtype=object)
     codes = table["f4"].astype(int)
-    table["f4"] = pd.Categorical([names[code] if code < 5 else None for code in codes], categories=list(names))
+    names_of_rows = [names[code] if code < 5 else None for code in codes]
+    table["f4"] = pd.Categorical(names_of_rows, categories=list(names))
     return boostrank.RankingDataset.from_arrays(table, data.labels, group=np.diff(data.queries.ptr))
 
 
@@ -222,4 +223,6 @@ def main(path: Path) -> None:
 if __name__ == "__main__":
     golden_folder = Path(__file__).parent
     archive = golden_folder / f"{boostrank.__version__}.tar.gz"
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else archive)
+    if len(sys.argv) > 1:
+        archive = Path(sys.argv[1])
+    main(archive)
