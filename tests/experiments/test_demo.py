@@ -22,9 +22,9 @@ def test_the_table_is_that_of_the_model_on_the_test_queries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     invoke("data", "make", tmp_path, "--queries", 60, "--mean-length", 15)
-    train, valid, test, truth, model, same = (
-        str(tmp_path / f"{name}.txt") for name in ("train", "valid", "test", "test-relevance", "model", "same")
-    )
+    train, valid, test = str(tmp_path / "train.txt"), str(tmp_path / "valid.txt"), str(tmp_path / "test.txt")
+    truth, model = str(tmp_path / "test-relevance.txt"), str(tmp_path / "model.txt")
+    same = str(tmp_path / "same.txt")
     arguments = ["demo", train, valid, test, "--truth", truth, "--model", model, "--threads", "1"]
     monkeypatch.setattr(sys, "argv", arguments)
     monkeypatch.setattr(tools, "ROUNDS", 5)

@@ -76,7 +76,7 @@ def test_no_query_is_trained_on_validated_on_and_tested_on(stage):
 
 def test_the_search_sees_no_query_of_the_confirmation_and_each_query_is_tested_once():
     data = made()
-    search, confirm = (folds(data, stage, 3) for stage in STAGES)
+    search, confirm = [folds(data, stage, 3) for stage in STAGES]
     seen = {int(q) for fold in search for part in [fold.test, *fold.parts] for q in part}
     tested = [int(q) for fold in confirm for q in fold.test]
     assert not seen & set(tested)
@@ -269,7 +269,8 @@ def test_the_best_trial_is_chosen_by_validation_and_its_models_are_averaged(tmp_
 def test_a_table_shows_no_method_that_has_not_spent_the_whole_budget(tmp_path, monkeypatch):
     monkeypatch.setattr(engines, "trained", fake)
     cells, small, large = cells_of(["a", "b", "c"], made()), Budget(2, 1, 1), Budget(6, 1, 1)
-    a, b, c = ([cell for cell in cells if cell.method.name == name] for name in "abc")
+    of_method = {name: [cell for cell in cells if cell.method.name == name] for name in "abc"}
+    a, b, c = of_method["a"], of_method["b"], of_method["c"]
     work(a, large, tmp_path)
     work(b, large, tmp_path)
     work(c, small, tmp_path)

@@ -42,22 +42,22 @@ def made(seed: int = 0, labels: Any = None, **more: Any) -> boostrank.RankingDat
 
 def columns(x: Any, ranks_only: bool = False) -> Any:
     """What is made of the features, one column after another, each less its mean and over its deviation."""
-    made_columns = []
+    transformed = []
     for column in x.astype(np.float64).T:
         present = np.sort(column[~np.isnan(column)])
         rank = [((present < v).sum() + (present <= v).sum()) / 2.0 / present.size for v in column]
-        made_columns.append(np.where(np.isnan(column), 0.5, rank))
+        transformed.append(np.where(np.isnan(column), 0.5, rank))
         if ranks_only:
             continue
         if np.unique(present).size > 2:
             line = (column - present[0]) / (present[-1] - present[0])
-            made_columns.append(np.where(np.isnan(column), np.nanmean(line), line))
+            transformed.append(np.where(np.isnan(column), np.nanmean(line), line))
         zero, missing = (column == 0.0).astype(float), np.isnan(column).astype(float)
         if 0.02 < np.mean(present == 0.0) < 0.98:
-            made_columns.append(np.where(np.isnan(column), np.mean(present == 0.0), zero))
+            transformed.append(np.where(np.isnan(column), np.mean(present == 0.0), zero))
         if 0.02 < missing.mean() < 0.98:
-            made_columns.append(missing)
-    z = np.array(made_columns).T
+            transformed.append(missing)
+    z = np.array(transformed).T
     return (z - z.mean(axis=0)) / np.where(np.ptp(z, axis=0) > 1e-9, z.std(axis=0), np.inf)
 
 

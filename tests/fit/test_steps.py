@@ -81,7 +81,7 @@ def test_what_is_left_out_moves_no_score_by_more_than_it_may(levels: list[list[f
 
 def test_steps_beside_each_other_become_one() -> None:
     curve = Curve(np.arange(4) + 0.5, np.array([0.0, 0.1, 0.5, 0.6, 0.55]), 0.0)
-    (curve_of_few,) = simplified({3: replace(curve, documents=np.arange(6.0))}, 0.06).values()
-    assert curve_of_few.documents.tolist() == [1.0, 9.0, 5.0]
-    assert curve_of_few.bounds.tolist() == [1.5]
-    assert curve_of_few.constant.tolist() == pytest.approx([0.05, 0.55])
+    (merged,) = simplified({3: replace(curve, documents=np.arange(6.0))}, 0.06).values()
+    assert merged.documents.tolist() == [1.0, 9.0, 5.0]
+    assert merged.bounds.tolist() == [1.5]
+    assert merged.constant.tolist() == pytest.approx([0.05, 0.55])

@@ -89,19 +89,19 @@ def test_xgboost_grows_the_trees_of_dense_rows_from_entries(monkeypatch: pytest.
     pytest.importorskip("xgboost")
     from boostrank.engines.xgboost import entries
 
-    data, others, results = made(2_000), made(2_000, seed=1), []
+    data, others, returned = made(2_000), made(2_000, seed=1), []
     params, of = NARROW | {"objective": objective}, entries.Entries.of
 
     def kept(features: Any, params: Any) -> Any:
-        results.append(of(features, params))
-        return results[-1]
+        returned.append(of(features, params))
+        return returned[-1]
 
     monkeypatch.setattr(entries.Entries, "of", kept)
     dense = boostrank.train(params, data, 5, backend="xgboost", start="none", valid_sets=[others])
     monkeypatch.setattr(entries, "_CELLS", 1)
     monkeypatch.setattr(entries, "_WIDE", 1)
     sparse_model = boostrank.train(params, data, 5, backend="xgboost", start="none", valid_sets=[others])
-    assert results[0] is None
-    assert results[-1] is not None
+    assert returned[0] is None
+    assert returned[-1] is not None
     np.testing.assert_allclose(sparse_model.predict(others), dense.predict(others), atol=1e-5)
     np.testing.assert_array_equal(sparse_model.trees().used, dense.trees().used)

@@ -74,7 +74,7 @@ def _compare(data: RankingDataset, body: bytes, delimiter: str) -> None:
     if b'"' in body or data.categorical or b"\r" in body.replace(b"\r\n", b""):
         return
     lines = [line for line in body.decode("utf-8-sig").replace("\r\n", "\n").split("\n") if line]
-    names, *rows = (line.split(delimiter) for line in lines)
+    names, *rows = [line.split(delimiter) for line in lines]
     if len(rows) != data.n_documents:
         raise PromiseBroken("another number of rows than lines")
     table = dense(data)
@@ -98,7 +98,8 @@ def _write(
     kinds = [*key_types, *types]
     columns = {}
     for j, (name, kind) in enumerate(zip(["label", "qid", "a", "b", "c", "d"], kinds, strict=False)):
-        values = [None if 6 * j + i in nulls else _value(kind, i // 3 if j == 1 else i % 3) for i in range(6)]
+        numbers = [i // 3 if j == 1 else i % 3 for i in range(6)]
+        values = [None if 6 * j + i in nulls else _value(kind, number) for i, number in enumerate(numbers)]
         columns[name] = pa.array(values, _arrow_type(kind))
     table = pa.table(columns)
     match path.suffix:
