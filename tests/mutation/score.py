@@ -162,7 +162,7 @@ class Traces:
         if len(executing - anew) < _FEW:
             importing = {name for name in self.of if self._imports(name, mutant.file)}
             tests = {test for name in importing for test in self.of[name].seconds}
-            tests |= {DECLARED} & self.known
+            tests |= {DECLARED} & self.tests
             users = users_of(source, mutant.lines)
             using = {test for lines in users for test in self._executing(mutant.file, lines)}
             stages += [tests, using - tests, self._executing(mutant.file, (0, sys.maxsize)) - using - tests]
@@ -187,10 +187,10 @@ class Traces:
 
     def passes(self, test: str) -> bool:
         """Whether a test that has run alone, or the import of its file, does without a change of the sources."""
-        if test in self.known and test not in self._passing:
+        if test in self.tests and test not in self._passing:
             limits = {test: _PATIENCE * (LIMIT + self.of[test.partition("::")[0]].setup)}
             source = (self.sandbox.package / "__init__.py").read_bytes()
-            outcome, _ = self.sandbox.try_mutant("__init__.py", source, limits, self.known, 60 + limits[test])
+            outcome, _ = self.sandbox.try_mutant("__init__.py", source, limits, self.tests, 60 + limits[test])
             self._passing[test] = outcome == "survived"
             if outcome != "survived":
                 say(f"{test} fails by itself: it is not tried")
@@ -350,10 +350,10 @@ def main() -> int:
             random.Random(f"{arguments.seed} {part}").shuffle(mutants)
             drawn[part] = []
             for mutant in mutants[: arguments.sample or len(mutants)]:
-                started, reasons = time.monotonic(), before.get((mutant.key, mutant.line))
-                result = try_one(sandbox, traces, part, mutant, reasons)
+                started, earlier = time.monotonic(), before.get((mutant.key, mutant.line))
+                result = try_one(sandbox, traces, part, mutant, earlier)
                 drawn[part].append(result)
-                if result is not reasons:
+                if result is not earlier:
                     with results_file.open("a") as file:
                         file.write(json.dumps(asdict(result)) + "\n")
                     took, change = time.monotonic() - started, f"{mutant.was} -> {mutant.now}"
