@@ -37,8 +37,8 @@ settings.load_profile("boostrank")
 
 def find_data_root() -> Path | None:
     """Folder of the real data sets, or None."""
-    named = os.environ.get("BOOSTRANK_DATA")
-    candidates = [Path(named)] if named else [Path(__file__).parents[2] / "shared" / "data"]
+    data_folder = os.environ.get("BOOSTRANK_DATA")
+    candidates = [Path(data_folder)] if data_folder else [Path(__file__).parents[2] / "shared" / "data"]
     return next((c for c in candidates if (c / "ohsumed").is_dir()), None)
 
 

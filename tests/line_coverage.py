@@ -86,14 +86,16 @@ def table() -> str:
     files: dict[str, Any] = json.loads(out.read_text())["files"]
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     missing = []
-    for name, found in sorted(files.items()):
-        part, summary = name.split("/")[1], found["summary"]
+    for name, file_coverage in sorted(files.items()):
+        part, summary = name.split("/")[1], file_coverage["summary"]
         counts = [summary[k] for k in ("covered_lines", "num_statements", "covered_branches", "num_branches")]
         for package in (part, "all"):
             sums[package] = [a + b for a, b in zip(sums[package], counts, strict=True)]
-        if found["missing_lines"] or found["missing_branches"]:
-            arcs = ", ".join(f"{a} to {b}" for a, b in found["missing_branches"] if b not in found["missing_lines"])
-            lines = ", ".join(map(str, found["missing_lines"]))
+        if file_coverage["missing_lines"] or file_coverage["missing_branches"]:
+            arcs = ", ".join(
+                f"{a} to {b}" for a, b in file_coverage["missing_branches"] if b not in file_coverage["missing_lines"]
+            )
+            lines = ", ".join(map(str, file_coverage["missing_lines"]))
             missing.append(f"- `{name}`: {lines}{'; branches ' + arcs if arcs else ''}")
     rows = [
         f"| {p} | {a:,} of {b:,} | {share(a, b)} | {c:,} of {d:,} | {share(c, d)} |" for p, (a, b, c, d) in sums.items()
@@ -112,7 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.line_coverage", description=__doc__.split("\n")[0])
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="of tests; all of them unless named")
     parser.add_argument("--out", type=Path, default=ROOT / "coverage.md", help="where the page goes")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     DATA.mkdir(exist_ok=True)
     tests = ROOT / "tests"
     folders = [
@@ -120,12 +122,12 @@ def main() -> int:
         for p in sorted([*tests.glob("*/"), *tests.glob("test_*.py")])
         if any(p.rglob("test_*.py")) or p.is_file()
     ]
-    failed = [folder for folder in given.folders or folders if run(folder, compiled=True)]
+    failed = [folder for folder in arguments.folders or folders if run(folder, compiled=True)]
     for folder in UNCOMPILED:
-        if not given.folders or folder in given.folders:
+        if not arguments.folders or folder in arguments.folders:
             run(folder, compiled=False)
-    given.out.write_text(table(), encoding="utf-8")
-    sys.stdout.write(f"{given.out}\n" + "".join(f"tests fail in {folder}\n" for folder in failed))
+    arguments.out.write_text(table(), encoding="utf-8")
+    sys.stdout.write(f"{arguments.out}\n" + "".join(f"tests fail in {folder}\n" for folder in failed))
     return bool(failed)
 
 

@@ -37,33 +37,33 @@ def _naming(option: str) -> list[str]:
 
 def _calls(name: str) -> list[str]:
     """Places which call a function, by its dotted name."""
-    found = []
+    call_places = []
     for path, tree in _trees():
         calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
         places = (node.lineno for node in calls if ast.unparse(node.func).split("self.")[-1] == name)
-        found += [f"{path.relative_to(PACKAGE)}:{line}" for line in places]
-    return found
+        call_places += [f"{path.relative_to(PACKAGE)}:{line}" for line in places]
+    return call_places
 
 
 def _long_signatures() -> list[str]:
     """Functions with many parameters, outside of kernels and objectives."""
-    found = []
+    functions = []
     for path, tree in _trees("kernels", "objectives"):
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 count = len(node.args.posonlyargs + node.args.args + node.args.kwonlyargs)
                 count -= bool(node.args.args) and node.args.args[0].arg in ("self", "cls")
                 if count >= MANY_PARAMETERS:
-                    found.append(f"{path.relative_to(PACKAGE)}: {node.name} ({count})")
-    return found
+                    functions.append(f"{path.relative_to(PACKAGE)}: {node.name} ({count})")
+    return functions
 
 
 def _of_backend() -> tuple[list[str], list[str]]:
     """Methods and other attributes that an engine may have."""
     public = {name: value for name, value in vars(Backend).items() if not name.startswith("_")}
     methods = [name for name, value in public.items() if callable(value)]
-    known = {*public, *Backend.__annotations__}
-    return methods, sorted(known - set(methods))
+    attributes = {*public, *Backend.__annotations__}
+    return methods, sorted(attributes - set(methods))
 
 
 def lines() -> Iterator[str]:
@@ -71,8 +71,8 @@ def lines() -> Iterator[str]:
     texts = {path: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
     yield f"{sum(text.count(chr(10)) for text in texts.values()):,} lines in {len(texts)} files"
     yield f"{sum(text.count('fmt: skip') for text in texts.values())} times `fmt: skip`"
-    given = sum(text.count(GIVEN) for path, text in texts.items() if path.is_relative_to(PACKAGE / "cli"))
-    yield f"{given} times `{GIVEN}` in the command line"
+    uses = sum(text.count(GIVEN) for path, text in texts.items() if path.is_relative_to(PACKAGE / "cli"))
+    yield f"{uses} times `{GIVEN}` in the command line"
     for name in NORMALISERS:
         places = _calls(name)
         yield f"{name}: called at {len(places)} places: {', '.join(places)}"

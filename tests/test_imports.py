@@ -28,8 +28,8 @@ def import_graph(package: Path) -> dict[str, set[str]]:
                 names |= {f"{node.module}.{alias.name}" for alias in node.names}
             elif isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
-        found = {name if name in modules else name.rpartition(".")[0] for name in names}
-        graph[module] = {name for name in found if name in modules and name != module}
+        imported = {name if name in modules else name.rpartition(".")[0] for name in names}
+        graph[module] = {name for name in imported if name in modules and name != module}
     return graph
 
 

@@ -123,8 +123,8 @@ def test_a_new_metric(add: Callable[..., None], data: Path, model: Path) -> None
     add(METRICS, "boostrank.metrics", "hits", METRIC)
     assert "hits" in METRICS.names()
     assert str(boostrank.Metric.parse("found@3")) == "hits@3"
-    found = invoke("evaluate", model, data / "test.txt", "--metric", "hits@3", "--metric", "precision@3", "--json")
-    values = json.loads(found.stdout)
+    result = invoke("evaluate", model, data / "test.txt", "--metric", "hits@3", "--metric", "precision@3", "--json")
+    values = json.loads(result.stdout)
     assert values["hits@3"]["mean"] == pytest.approx(3 * values["precision@3"]["mean"])
     assert "hits" in invoke("evaluate", model, data / "test.txt", "--metric", "hit").stderr
 
@@ -167,7 +167,7 @@ def test_a_new_format_of_data(add: Callable[..., None], data: Path, model: Path,
     assert again.fingerprint == test.fingerprint
     assert boostrank.read(str(file), format="comma").fingerprint == test.fingerprint
     assert invoke("predict", model, file).stdout == invoke("predict", model, data / "test.txt").stdout
-    values = [json.loads(invoke("evaluate", model, one, "--json").stdout) for one in (file, data / "test.txt")]
+    values = [json.loads(invoke("evaluate", model, path, "--json").stdout) for path in (file, data / "test.txt")]
     assert values[0] == values[1]
     trained = invoke("train", file, "--valid", file, "--model", tmp_path / "m.txt", "--start", "none", *FEW)
     assert trained.exit_code == 0, trained.stderr
@@ -182,8 +182,8 @@ def test_a_format_refuses_what_it_cannot_do(add: Callable[..., None], model: Pat
     file = tmp_path / "a.toy"
     file.write_text("label,query,f1\n1,1,NULL\n0,1,2\n")
     with pytest.warns(DataWarning, match="1 missing values: 1 in f1"):
-        found = boostrank.read(str(file), missing_tokens=["NULL"])
-    assert np.isnan(found.features[0, 0])
+        dataset = boostrank.read(str(file), missing_tokens=["NULL"])
+    assert np.isnan(dataset.features[0, 0])
     with pytest.raises(ParameterError, match="label='rel' is not supported by this data format"):
         boostrank.read(str(file), label="rel")
     with pytest.raises(ParameterError, match="toy files do not support regrup"):

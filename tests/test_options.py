@@ -17,18 +17,20 @@ POSITIONAL = {"params": "params", "num_boost_round": "rounds", **UNDECLARED}
 
 
 def test_keywords_of_train_are_declared_options_with_the_same_defaults() -> None:
-    known = declared(TrainOptions)
+    options = declared(TrainOptions)
     for name, parameter in inspect.signature(boostrank.train).parameters.items():
         field = POSITIONAL.get(name, name)
         if field:
-            expected = None if name == "params" else known[field].default
+            expected = None if name == "params" else options[field].default
             assert parameter.default in (expected, inspect.Parameter.empty), name
 
 
 def test_every_option_of_a_training_is_a_keyword_of_train_or_a_parameter() -> None:
     keywords = inspect.signature(boostrank.train).parameters
-    own = [name for name, one in declared(TrainOptions).items() if not one.params and name not in ("settings", "of")]
-    assert [name for name in own if name not in keywords] == []
+    names = [
+        name for name, option in declared(TrainOptions).items() if not option.params and name not in ("settings", "of")
+    ]
+    assert [name for name in names if name not in keywords] == []
 
 
 def test_words_that_other_modules_define_agree() -> None:
@@ -37,7 +39,7 @@ def test_words_that_other_modules_define_agree() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "tokens"),
+    ("values", "tokens"),
     [
         ({"folds": 1}, ["folds=1", "at least 2"]),
         ({"max_trees": 2.5}, ["max_trees=2.5", "whole"]),
@@ -47,9 +49,9 @@ def test_words_that_other_modules_define_agree() -> None:
         ({"init_model": "m.txt", "folds": 3}, ["init_model", "folds"]),
     ],
 )
-def test_values_that_are_not_allowed_are_refused_by_name(given: dict[str, object], tokens: list[str]) -> None:
+def test_values_that_are_not_allowed_are_refused_by_name(values: dict[str, object], tokens: list[str]) -> None:
     with pytest.raises(ParameterError) as caught:
-        TrainOptions(**given)  # type: ignore[arg-type]
+        TrainOptions(**values)  # type: ignore[arg-type]
     assert all(token in str(caught.value) for token in tokens), caught.value
 
 

@@ -38,13 +38,13 @@ HEADER = {
     ],
 )
 def test_plain_data_is_what_json_holds(value: object, plain: object) -> None:
-    made = jsonable(value)
-    assert made == plain
-    assert json.loads(json.dumps(made, allow_nan=False)) == plain
+    plain_data = jsonable(value)
+    assert plain_data == plain
+    assert json.loads(json.dumps(plain_data, allow_nan=False)) == plain
 
 
 def test_numbers_of_numpy_become_those_of_python() -> None:
-    assert [type(one) for one in jsonable([np.int32(1), np.float64(1.0), np.bool_(True)])] == [int, float, bool]
+    assert [type(number) for number in jsonable([np.int32(1), np.float64(1.0), np.bool_(True)])] == [int, float, bool]
 
 
 def test_digits_are_significant_digits_of_floats_alone() -> None:
@@ -76,7 +76,7 @@ def test_a_key_twice_is_refused_where_it_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "content", "place"),
+    ("kind", "content", "field"),
     [
         (CheckpointHeader, {**HEADER, "rounds": -1}, "$.rounds"),
         (CheckpointHeader, {**HEADER, "scores": [1.5]}, "$.scores[0]"),
@@ -89,13 +89,13 @@ def test_a_key_twice_is_refused_where_it_is_asked_for() -> None:
         (NoiseRecord, {"metrics": {"ndcg": {"matters": -1}}}, "matters"),
     ],
 )
-def test_a_wrong_field_is_one_error_with_file_and_field(kind: type, content: Any, place: str) -> None:
-    with pytest.raises(FileFormatError, match=re.escape(place)) as raised:
+def test_a_wrong_field_is_one_error_with_file_and_field(kind: type, content: Any, field: str) -> None:
+    with pytest.raises(FileFormatError, match=re.escape(field)) as raised:
         load_record(kind, json.dumps(content), "some.json")
     assert raised.value.file == "some.json"
 
 
 def test_a_record_is_read_as_it_was_written() -> None:
-    found = load_record(CheckpointHeader, json.dumps(HEADER), "some.json")
-    assert msgspec.to_builtins(found) == HEADER | {"metrics": [("valid", "ndcg", True)]}
-    assert list(msgspec.to_builtins(found)) == list(HEADER)
+    header = load_record(CheckpointHeader, json.dumps(HEADER), "some.json")
+    assert msgspec.to_builtins(header) == HEADER | {"metrics": [("valid", "ndcg", True)]}
+    assert list(msgspec.to_builtins(header)) == list(HEADER)

@@ -28,9 +28,9 @@ def made_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "day2.txt").write_text((folder / "day1.txt").read_text().replace("qid:", "qid:9"))
     for number, name in enumerate(("vali", "test", "new"), 1):
         text = (folder / f"{name}.txt").read_text().replace("qid:", f"qid:{number}0")  # a query is in one shard
-        for place in ("data/vali",) if name == "new" else ("shards", "data/shards"):
-            (folder / place).mkdir(parents=True, exist_ok=True)
-            (folder / place / f"{number}.txt").write_text(text)
+        for subfolder in ("data/vali",) if name == "new" else ("shards", "data/shards"):
+            (folder / subfolder).mkdir(parents=True, exist_ok=True)
+            (folder / subfolder / f"{number}.txt").write_text(text)
     few = "--quality plain --rounds 6 --num-leaves 7 --threads 1"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

@@ -66,11 +66,12 @@ def text_of(page: Path) -> str:
 
 def blocks(page: Path) -> list[Block]:
     """The fenced blocks of a page, in order."""
-    found = []
-    for language, rest, text in _FENCE.findall(text_of(page)):
-        title = re.search(r'title="([^"]+)"', rest)
-        found.append(Block(language, title[1] if title else "", text))
-    return found
+    parts = []
+    for language, attributes, text in _FENCE.findall(text_of(page)):
+        title = re.search(r'title="([^"]+)"', attributes)
+        file_name = title[1] if title else ""
+        parts.append(Block(language, file_name, text))
+    return parts
 
 
 def run_page(page: Path, replaced: dict[str, str]) -> str:
@@ -97,9 +98,11 @@ def run_page(page: Path, replaced: dict[str, str]) -> str:
             for line in lines_of(text):
                 printed.write(run_line(line))
         elif block.language == "console":
-            command, shown = text.removeprefix("$ ").split("\n", 1)
+            command, expected_output = text.removeprefix("$ ").split("\n", 1)
             out = run_line(command)
-            missing = [line for line in constant_lines(shown) if line not in [*map(squeezed, out.splitlines())]]
+            missing = [
+                line for line in constant_lines(expected_output) if line not in [*map(squeezed, out.splitlines())]
+            ]
             assert not missing, f"{command}\nshows {missing}, which is not in\n{out}"
     return printed.getvalue()
 
@@ -127,9 +130,9 @@ def run_line(line: str) -> str:
     return result.stdout
 
 
-def constant_lines(shown: str) -> list[str]:
+def constant_lines(printed: str) -> list[str]:
     """The lines of an output that do not follow from the data: those without a digit."""
-    lines = [squeezed(line) for line in shown.splitlines()]
+    lines = [squeezed(line) for line in printed.splitlines()]
     return [line for line in lines if line and "..." not in line and not re.search(r"\d", line)]
 
 

@@ -21,8 +21,8 @@ _WITH_EXAMPLES = [page for page in PAGES if any(block.language in _RUN for block
 @pytest.mark.parametrize("page", _WITH_EXAMPLES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_the_examples_of_a_page_run(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
     replaced: dict[str, str] = {}
-    for shown in ("few/good.txt", "shop/good.txt"):  # the page about training has presets of many trainings
-        replaced[f"--model {shown}"] = f"--quality quick --model {shown}"
+    for model in ("few/good.txt", "shop/good.txt"):  # the page about training has presets of many trainings
+        replaced[f"--model {model}"] = f"--quality quick --model {model}"
     if page.name == "README.md":  # the page about reports has whole ones
         replaced["boostrank report"] = "boostrank report --only queries"
     if " 4864 @" in text_of(page):
@@ -36,10 +36,10 @@ def test_the_examples_of_a_page_run(page: Path, folder: Path, request: pytest.Fi
 
 def _of_readme(folder: Path, printed: str) -> None:
     page = blocks(ROOT / "README.md")
-    shown = next(after.text for block, after in itertools.pairwise(page) if block.language == "python")
+    output = next(after.text for block, after in itertools.pairwise(page) if block.language == "python")
     first = printed.splitlines()[0]
-    assert re.sub(r"\d", "0", first) == re.sub(r"\d", "0", shown.strip())
-    numbers = [[float(number) for number in re.findall(r"[+-]?0\.\d+", text)] for text in (first, shown)]
+    assert re.sub(r"\d", "0", first) == re.sub(r"\d", "0", output.strip())
+    numbers = [[float(number) for number in re.findall(r"[+-]?0\.\d+", text)] for text in (first, output)]
     np.testing.assert_allclose(*numbers, atol=0.01)  # other versions of the engine round differently
     assert (folder / "model.txt").stat().st_mtime > (folder / "old.txt").stat().st_mtime
     assert (folder / "scores.txt").exists()
@@ -68,8 +68,10 @@ def _longest_query(folder: Path) -> str:
 
 
 def test_every_block_says_what_it_is() -> None:
-    known = {*_RUN, "text", "toml", "dockerfile"}
-    strange = [(page.name, block.language) for page in PAGES for block in blocks(page) if block.language not in known]
+    languages = {*_RUN, "text", "toml", "dockerfile"}
+    strange = [
+        (page.name, block.language) for page in PAGES for block in blocks(page) if block.language not in languages
+    ]
     assert not strange
 
 

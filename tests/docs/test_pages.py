@@ -74,16 +74,16 @@ def test_the_named_make_targets_exist() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    made = {"docs/contributing.md", "docs/changelog.md"}
-    made |= {f"docs/guide/{page.stem}.md" for page in PAGES if page.suffix == ".ipynb"}
-    made |= {f"docs/objectives/{name}.md" for name in (*OBJECTIVES.names(), "index")}
+    generated = {"docs/contributing.md", "docs/changelog.md"}
+    generated |= {f"docs/guide/{page.stem}.md" for page in PAGES if page.suffix == ".ipynb"}
+    generated |= {f"docs/objectives/{name}.md" for name in (*OBJECTIVES.names(), "index")}
     for target in _LINK.findall(text_of(page)):
         if ":" in target:
             continue
         path = posixpath.normpath(posixpath.join(page.parent.relative_to(ROOT).as_posix(), target))
         # The rest of what is made is checked by `make docs`.
-        rest = path.removeprefix("docs/").startswith(_MADE)
-        assert (ROOT / path).exists() or path in made or rest, f"{page.name}: {target}"
+        is_generated = path.removeprefix("docs/").startswith(_MADE)
+        assert (ROOT / path).exists() or path in generated or is_generated, f"{page.name}: {target}"
 
 
 def test_the_pages_of_objectives_hold_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,8 +110,8 @@ def test_a_user_s_file_of_objectives_gets_a_page_too(monkeypatch: pytest.MonkeyP
 
     registry: Registry = Registry("boostrank.objectives", "objective")
     registry.add(SPEC)
-    made = objective_pages.pages([registry.get("template")])
-    assert list(made) == ["objectives/index.md", "objectives/template.md", "objectives/template.svg"]
+    pages = objective_pages.pages([registry.get("template")])
+    assert list(pages) == ["objectives/index.md", "objectives/template.md", "objectives/template.svg"]
     svg = pictures.picture(SPEC)
     assert svg.startswith(b"<svg")
     assert b"sigma=0.25" in svg

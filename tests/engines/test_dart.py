@@ -26,6 +26,6 @@ def test_trees_do_not_depend_on_memory_that_lightgbm_leaves_unset() -> None:
         )
         for byte in ("0", "165")
     ]  # fmt: skip
-    one, other = (process.communicate()[0] for process in processes)
-    assert one == other
-    assert one.count("Tree=") == 8
+    filled_with_zeros, filled_with_bits = [process.communicate()[0] for process in processes]
+    assert filled_with_zeros == filled_with_bits
+    assert filled_with_zeros.count("Tree=") == 8

@@ -27,15 +27,19 @@ def test_a_threshold_sends_doubles_to_the_side_of_their_float32() -> None:
     rng = np.random.default_rng(1)
     middle = np.array([0.5, 0.51, 1e-35, -1e-35, -2.25, 1e30, 3e-39, 0.0, -0.0, 1e-300])
     threshold = np.concatenate([middle, rng.normal(size=1000), rng.normal(size=1000).astype(np.float32)])
-    found = of_doubles(threshold)
+    singles_of_doubles = of_doubles(threshold)
     singles = threshold.astype(np.float32)
     for step in (np.float32(-np.inf), np.float32(np.inf)):
         for near in (singles, np.nextafter(singles, step)):
-            np.testing.assert_array_equal(near.astype(np.float64) <= threshold, near.astype(np.float64) <= found)
+            np.testing.assert_array_equal(
+                near.astype(np.float64) <= threshold, near.astype(np.float64) <= singles_of_doubles
+            )
     for digits in range(1, 9):
         decimals = np.round(threshold, digits)
-        np.testing.assert_array_equal(decimals <= found, decimals.astype(np.float32).astype(np.float64) <= threshold)
-    np.testing.assert_array_equal(of_doubles(found), found)
+        np.testing.assert_array_equal(
+            decimals <= singles_of_doubles, decimals.astype(np.float32).astype(np.float64) <= threshold
+        )
+    np.testing.assert_array_equal(of_doubles(singles_of_doubles), singles_of_doubles)
     kept = np.array([np.inf, -np.inf, np.nan, 1.7976931348623157e308, -1e39])
     np.testing.assert_array_equal(of_doubles(kept), kept)
 

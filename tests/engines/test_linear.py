@@ -74,11 +74,11 @@ def test_evaluate_is_what_gradient_hands_to_an_engine_before_its_scale() -> None
         boostrank.Objective("shf-sdcg", hessian_scale="raw"),
         boostrank.Mixture("approx-ndcg", "regression", mix=0.3, hessian_scale="raw"),
     ):
-        found = objective.bind(data.labels, weighted).evaluate(scores, 0)
+        evaluation = objective.bind(data.labels, weighted).evaluate(scores, 0)
         engine = objective.bind(data.labels, weighted).gradient(scores, 0)
-        np.testing.assert_allclose(found.grad, engine.grad, rtol=1e-5, atol=1e-7)
-        np.testing.assert_allclose(found.hess, engine.hess, rtol=1e-5, atol=1e-7)
-        assert found.stats.loss == pytest.approx(engine.stats.loss)
+        np.testing.assert_allclose(evaluation.grad, engine.grad, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(evaluation.hess, engine.hess, rtol=1e-5, atol=1e-7)
+        assert evaluation.stats.loss == pytest.approx(engine.stats.loss)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
@@ -122,12 +122,13 @@ def test_annealed_smooth_ndcg_beats_the_regression_it_begins_with() -> None:
     rows = ScaledRows(train.features, model.booster.scaling)
     start = rows.scores(ridge_regression(rows, gains_from_labels(train.labels), 1e-3))
     metric = boostrank.Metric.parse("ndcg")
-    before, after = (metric.evaluate(train.labels, s, train.queries).mean for s in (start, model.predict(train)))
+    before = metric.evaluate(train.labels, start, train.queries).mean
+    after = metric.evaluate(train.labels, model.predict(train), train.queries).mean
     assert before < 0.9
     assert after > 0.97
-    told = model.info["objective"]["params"]["sigma"]
-    assert told.startswith("steps(64, 32, 16")
-    assert "0.015625" in told
+    sigma = model.info["objective"]["params"]["sigma"]
+    assert sigma.startswith("steps(64, 32, 16")
+    assert "0.015625" in sigma
 
 
 @pytest.mark.parametrize(
@@ -270,7 +271,7 @@ def test_a_saved_model_is_the_same_to_the_last_bit(data: Any, trained: Any, tmp_
 
 def test_a_damaged_file_is_refused_with_words(trained: Any) -> None:
     body = trained.booster.to_bytes()
-    told = json.loads(body)
+    document = json.loads(body)
     broken = {
         "scales": [-1.0] * 6,
         "weights": [0.0] * 5,
@@ -283,11 +284,11 @@ def test_a_damaged_file_is_refused_with_words(trained: Any) -> None:
     }
     for key, value in broken.items():
         with pytest.raises(ModelError):
-            LINEAR.parse(json.dumps({**told, key: value}).encode())
+            LINEAR.parse(json.dumps({**document, key: value}).encode())
         with pytest.raises(ModelError):
-            LINEAR.parse(json.dumps({k: v for k, v in told.items() if k != key}).encode())
+            LINEAR.parse(json.dumps({k: v for k, v in document.items() if k != key}).encode())
     with pytest.raises(ModelError, match="newer"):
-        LINEAR.parse(json.dumps({**told, "version": 2}).encode())
+        LINEAR.parse(json.dumps({**document, "version": 2}).encode())
     for bad in (
         body[:-20],
         body.replace(b"0.", b"NaN, 0.", 1),
@@ -299,7 +300,9 @@ def test_a_damaged_file_is_refused_with_words(trained: Any) -> None:
     for word in (b"Infinity", b"1e999"):
         with pytest.raises(ModelError, match=r"number|finite"):
             LINEAR.parse(
-                json.dumps({**told, "intercept": 0.5}).encode().replace(b'"intercept": 0.5', b'"intercept": ' + word)
+                json.dumps({**document, "intercept": 0.5})
+                .encode()
+                .replace(b'"intercept": 0.5', b'"intercept": ' + word)
             )
 
 
@@ -360,7 +363,7 @@ def test_callbacks_see_rounds_and_may_change_the_step(data: Any) -> None:
         callbacks=[watch, lgb.reset_parameter(learning_rate=[0.5, 0.5, 1e-9, 1e-9])],
     )
     assert rounds == [0, 1, 2, 3]
-    a, b, c = (model.booster.weights(r) for r in (1, 2, 3))
+    a, b, c = model.booster.weights(1), model.booster.weights(2), model.booster.weights(3)
     assert np.abs(b - a).max() > 1e-3 > np.abs(c - b).max()
     with pytest.raises(ParameterError, match="learning_rate"):
         boostrank.train({}, train, 2, backend="linear", callbacks=[lgb.reset_parameter(lambda_l2=[1, 2])])

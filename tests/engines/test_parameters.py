@@ -106,17 +106,17 @@ def all_of_xgboost() -> set[str]:
         "survival:aft",
         "binary:logistic",
     ]
-    found: set[str] = set()
+    names: set[str] = set()
 
     def collect(node: Any) -> None:
         for name, value in node.items() if isinstance(node, dict) else ():
             if isinstance(value, dict):
                 collect(value)
             elif isinstance(value, list):
-                for one in value:
-                    collect(one)
+                for part in value:
+                    collect(part)
             else:
-                found.add(name)
+                names.add(name)
 
     for objective in (*objectives, *more):
         for booster in ("gbtree", "dart", "gblinear"):
@@ -125,7 +125,7 @@ def all_of_xgboost() -> set[str]:
                 params = {"objective": objective, "booster": booster, **tree, **more.get(objective, {})}
                 with warnings.catch_warnings(action="ignore"):  # XGBoost 3.4 gives up gblinear
                     collect(json.loads(xgb.Booster(params, [data]).save_config()))
-    return found - {"name", "specified_updater"}  # of parts of the configuration, not of parameters
+    return names - {"name", "specified_updater"}  # of parts of the configuration, not of parameters
 
 
 def all_of(backend: str) -> set[str]:
@@ -135,18 +135,18 @@ def all_of(backend: str) -> set[str]:
 def classes(backend: str) -> dict[str, set[str]]:
     engine = get_backend(backend)
     refused = lightgbm_params.REFUSED if backend == "lightgbm" else xgboost_params.REFUSED
-    own = set(engine.params.named(dict.fromkeys(engine.params.of_objectives)))
+    of_objectives = set(engine.params.named(dict.fromkeys(engine.params.of_objectives)))
     return {
         "kept": set(KEPT[backend]), "refused": set(refused), "ours": OURS[backend],
-        "own objectives": own - OURS[backend],
+        "own objectives": of_objectives - OURS[backend],
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
 def test_every_parameter_of_the_engine_is_in_one_class(backend: str) -> None:
-    found = classes(backend)
+    classes_of_names = classes(backend)
     for name in sorted(all_of(backend)):
-        of = [title for title, names in found.items() if name in names]
+        of = [title for title, names in classes_of_names.items() if name in names]
         assert len(of) == 1, (
             f"{backend}'s parameter {name!r} is {of or 'new'}: where start, custom objectives and sampling go with it, "
             f"give it a value in KEPT here; else a reason in REFUSED of boostrank/engines/{backend}/params.py"
@@ -164,7 +164,7 @@ def test_what_is_documented_of_xgboost_is_known_to_it() -> None:
         with warnings.catch_warnings(record=True) as seen, xgb.config_context(verbosity=1):
             warnings.simplefilter("always")
             xgb.train(params, data, 1)
-        if any(f'"{name}" }} are not used' in str(one.message) for one in seen):
+        if any(f'"{name}" }} are not used' in str(warning.message) for warning in seen):
             unused.add(name)
     assert unused == {"nonsense"}
 
@@ -197,9 +197,9 @@ def trained(sets: Any, backend: str, start: str, /, **params: Any) -> tuple[Any,
         seen.append(np.array(scores).ravel())
         return "seen", 0.0, True
 
-    known = parameter_names() if backend == "lightgbm" else {"max_leaves": "num_leaves"}
-    given = {known.get(name, name) for name in params}
-    trees = {name: value for name, value in TREES[backend].items() if known.get(name, name) not in given}
+    full_names = parameter_names() if backend == "lightgbm" else {"max_leaves": "num_leaves"}
+    set_by_caller = {full_names.get(name, name) for name in params}
+    trees = {name: value for name, value in TREES[backend].items() if full_names.get(name, name) not in set_by_caller}
     model = boostrank.train(
         {**trees, **params}, sets[0], ROUNDS, valid_sets=[sets[1]], feval=watch, backend=backend, start=start
     )

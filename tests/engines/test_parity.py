@@ -105,6 +105,6 @@ def test_the_same_trees_as_xgboost_with_its_steps_halved(name: str, request: pyt
     theirs = boostrank.train(
         {**trees, "objective": "xgboost:rank:ndcg", "learning_rate": 0.1}, data, 40, backend="xgboost"
     )
-    own = {"objective": "lambdarank", "truncation_level": 32, "learning_rate": 0.05}
-    ours = boostrank.train({**trees, **own}, data, 40, backend="xgboost")
+    our_params = {"objective": "lambdarank", "truncation_level": 32, "learning_rate": 0.05}
+    ours = boostrank.train({**trees, **our_params}, data, 40, backend="xgboost")
     np.testing.assert_allclose(ours.predict(data), theirs.predict(data), rtol=0, atol=1e-5)

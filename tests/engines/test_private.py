@@ -68,9 +68,9 @@ def test_lightgbms_dataset_has(name: str) -> None:
     expected, feature = METHODS[name]
     method = getattr(lightgbm.Dataset, name, None)
     assert method is not None, f"lightgbm.Dataset.{name} is gone: {feature} needs it {HERE}"
-    found = set(inspect.signature(method).parameters)
-    assert expected <= found, (
-        f"lightgbm.Dataset.{name} takes {sorted(found)}: {feature} needs {sorted(expected)} {HERE}"
+    parameters = set(inspect.signature(method).parameters)
+    assert expected <= parameters, (
+        f"lightgbm.Dataset.{name} takes {sorted(parameters)}: {feature} needs {sorted(expected)} {HERE}"
     )
 
 
@@ -104,7 +104,8 @@ def test_pushed_rows_make_lightgbms_own_trees(sparse: bool, tmp_path: Path) -> N
             self._create_bins(data)
             for start in (0, 120):
                 piece = np.ascontiguousarray(data[start : start + 120])
-                self.push(csr_matrix(piece) if sparse else piece, start)
+                rows = csr_matrix(piece) if sparse else piece
+                self.push(rows, start)
             assert self.save_bins(str(tmp_path / "bins")), "a file of bins has another layout: none would be cached"
 
     class Loaded(StreamedDataset):
@@ -141,11 +142,11 @@ def test_a_continued_model_begins_with_the_scores_that_it_is_given() -> None:
 
     features, labels = rows()
     first = lightgbm.train(PARAMS | {"objective": "regression"}, lightgbm.Dataset(features, labels), 2)
-    given, train = np.arange(200.0), lightgbm.Dataset(features, labels)
-    booster = begun(PARAMS | {"objective": "none"}, [("training", train)], first, {id(train): given})
+    scores, train = np.arange(200.0), lightgbm.Dataset(features, labels)
+    booster = begun(PARAMS | {"objective": "none"}, [("training", train)], first, {id(train): scores})
     assert booster.current_iteration() == 2
     np.testing.assert_array_equal(
-        scores_now(booster, train), given, "a checkpoint's scores are not taken back: training goes on wrongly"
+        scores_now(booster, train), scores, "a checkpoint's scores are not taken back: training goes on wrongly"
     )
 
 
@@ -180,10 +181,10 @@ def test_lightgbms_error_of_data_without_a_split_is_known() -> None:
 
 def test_a_callable_objective_knows_its_round_in_lightgbm() -> None:
     features, labels = rows()
-    found: list[int | None] = []
+    rounds: list[int | None] = []
 
     def objective(scores: npt.NDArray[Any], _: Any) -> tuple[Any, Any]:
-        found.append(told())
+        rounds.append(told())
         return scores - labels, np.ones(200)
 
     def told() -> int | None:  # `round_of_caller` begins with the caller of an objective's own method
@@ -191,7 +192,7 @@ def test_a_callable_objective_knows_its_round_in_lightgbm() -> None:
 
     first = lightgbm.train(PARAMS | {"objective": objective}, lightgbm.Dataset(features, labels), 2)
     lightgbm.train(PARAMS | {"objective": objective}, lightgbm.Dataset(features, labels), 2, init_model=first)
-    assert found == [0, 1, 2, 3], "objectives handed to LightGBM itself do not know their round: schedules stand still"
+    assert rounds == [0, 1, 2, 3], "objectives handed to LightGBM itself do not know their round: schedules stand still"
 
 
 # XGBoost --------------------------------------------------------------------------------------------------------------
@@ -200,10 +201,10 @@ def test_a_callable_objective_knows_its_round_in_lightgbm() -> None:
 def test_a_callable_objective_knows_its_round_in_xgboost() -> None:
     xgboost = pytest.importorskip("xgboost")
     features, labels = rows()
-    found: list[int | None] = []
+    rounds: list[int | None] = []
 
     def objective(scores: npt.NDArray[Any], _: Any) -> tuple[Any, Any]:
-        found.append(told())
+        rounds.append(told())
         return (scores - labels).reshape(-1, 1), np.ones((200, 1))
 
     def told() -> int | None:
@@ -212,7 +213,7 @@ def test_a_callable_objective_knows_its_round_in_xgboost() -> None:
     data = xgboost.DMatrix(features, labels)
     first = xgboost.train({"verbosity": 0}, data, 2, obj=objective)
     xgboost.train({"verbosity": 0}, data, 2, obj=objective, xgb_model=first)
-    assert found == [0, 1, 2, 3], "objectives handed to XGBoost itself do not know their round: schedules stand still"
+    assert rounds == [0, 1, 2, 3], "objectives handed to XGBoost itself do not know their round: schedules stand still"
 
 
 @pytest.mark.parametrize("method", ["hist", "approx"])

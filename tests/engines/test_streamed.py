@@ -29,16 +29,16 @@ PARAMS = {"objective": "shf-sdcg", "num_leaves": 7, "min_data_in_leaf": 5, "num_
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Files of some 2,500 and 1,000 rows, dense with missing values, and sparse."""
     folder = tmp_path_factory.mktemp("streamed")
-    made: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for name, queries, seed in (("train", 60, 1), ("valid", 25, 2)):
         data = make_ranking_data(queries, seed=seed, useless=4).dataset
-        made[name] = folder / f"{name}.txt"
-        write_libsvm(made[name], data)
+        paths[name] = folder / f"{name}.txt"
+        write_libsvm(paths[name], data)
         thin = np.where(np.random.default_rng(seed).random(data.features.shape) < 0.3, data.features, 0.0)
-        made[f"{name}-sparse"] = folder / f"{name}-sparse.txt"
+        paths[f"{name}-sparse"] = folder / f"{name}-sparse.txt"
         features = sparse.csr_matrix(np.nan_to_num(thin).astype(np.float32))
-        write_libsvm(made[f"{name}-sparse"], RankingDataset(features, data.labels, data.queries))
-    return made
+        write_libsvm(paths[f"{name}-sparse"], RankingDataset(features, data.labels, data.queries))
+    return paths
 
 
 def both(files: dict[str, Path], kind: str, cache: Any, **options: Any) -> list[tuple[RankingDataset, RankingDataset]]:
@@ -116,9 +116,9 @@ def test_pieces_of_any_size_give_nearly_the_same_trees(
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
 def test_rows_on_disk_are_scored_and_continued_from(files: dict[str, Path], backend: str, tmp_path: Path) -> None:
     in_memory, on_disk = both(files, "", tmp_path)
-    one, two = trained(in_memory, backend), trained(on_disk, backend)
-    np.testing.assert_array_equal(one.predict(in_memory[1]), two.predict(on_disk[1]))
-    further = [trained(data, backend, init_model=one) for data in (in_memory, on_disk)]
+    of_memory, of_disk = trained(in_memory, backend), trained(on_disk, backend)
+    np.testing.assert_array_equal(of_memory.predict(in_memory[1]), of_disk.predict(on_disk[1]))
+    further = [trained(data, backend, init_model=of_memory) for data in (in_memory, on_disk)]
     assert bytes_of(further[0], tmp_path) == bytes_of(further[1], tmp_path)
 
 

@@ -78,10 +78,10 @@ def test_a_value_that_was_taken_vouches_for_no_other() -> None:
 
 
 def test_what_the_engines_say_is_a_line_without_their_sources() -> None:
-    said = (
+    message = (
         "[10:55:01] /workspace/src/context.cc:111: Invalid `device`. One of:\n- cpu\n- cuda\nStack trace:\n  [bt] (0)"
     )
-    assert refusal(RuntimeError(said)) == "Invalid `device`. One of: - cpu - cuda"
+    assert refusal(RuntimeError(message)) == "Invalid `device`. One of: - cpu - cuda"
     limit = "Check failed: (drop_rate) <= (1.0) at /src/io/config_auto.cpp, line 428 .\n"
     assert refusal(RuntimeError(limit)) == "drop_rate must be <= 1.0"
     assert refusal(RuntimeError("Unknown token x in data file")) == "a number is required"

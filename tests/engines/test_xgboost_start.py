@@ -83,12 +83,12 @@ def test_rounds_are_those_of_trees_for_callbacks_and_stopping(data: Any, tmp_pat
 
 
 def test_the_score_is_that_of_the_start_and_the_trees_which_are_grown_from_it(boosted: Any, data: Any) -> None:
-    made = cross_fitted(data[0], boosted.info["objective"]["params"].get("gain", "exponential"))
+    cross_fit = cross_fitted(data[0], boosted.info["objective"]["params"].get("gain", "exponential"))
     model = parse_model(boosted.to_bytes())
-    assert model.start_trees == len(made.start.curves) > 3
+    assert model.start_trees == len(cross_fit.start.curves) > 3
     trees = xgb.Booster()
     trees.load_model(bytearray(model.with_trees({}, model.forest["trees"][model.start_trees :], model.ends)))
-    start = Curves.of(list(made.start.curves.items())).values(data[1].features).sum(axis=1)
+    start = Curves.of(list(cross_fit.start.curves.items())).values(data[1].features).sum(axis=1)
     both = start + trees.inplace_predict(data[1].features, predict_type="margin")
     np.testing.assert_allclose(boosted.predict(data[1]), both, rtol=0, atol=1e-5)
 
@@ -117,7 +117,10 @@ def walked(node: dict[str, Any], row: np.ndarray) -> np.float32:
     while "leaf" not in node:
         value, children = row[int(node["split"].removeprefix("f")) - 1], {c["nodeid"]: c for c in node["children"]}
         below = bool(value < np.float32(node["split_condition"]))
-        node = children[node["missing" if np.isnan(value) else "yes" if below else "no"]]
+        way = "yes" if below else "no"
+        if np.isnan(value):
+            way = "missing"
+        node = children[node[way]]
     return np.float32(node["leaf"])
 
 
@@ -171,7 +174,8 @@ def test_sparse_rows_give_the_same(data: Any) -> None:
     filled = np.nan_to_num(train.features)
     kinds = [filled, sparse.csr_matrix(filled)]
     of = [boostrank.RankingDataset.from_arrays(x, train.labels, group=train.queries.sizes) for x in kinds]
-    dense, thin = (boostrank.train(TREES, one, 4, start="linear", backend="xgboost") for one in of)
+    dense = boostrank.train(TREES, of[0], 4, start="linear", backend="xgboost")
+    thin = boostrank.train(TREES, of[1], 4, start="linear", backend="xgboost")
     np.testing.assert_allclose(dense.predict(filled), thin.predict(filled), rtol=0, atol=1e-5)
 
 
@@ -201,7 +205,7 @@ def test_steps_are_read_as_they_were_written() -> None:
         body = model.with_trees({1: curve}, model.forest["trees"], model.ends)
         again = parse_model(body)
         assert (again.start_trees, again.ends) == (1, model.ends)
-        (found,) = again.start.values()
+        (read_curve,) = again.start.values()
         for name in ("bounds", "constant", "documents"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(curve, name))
-        assert found.missing == 0.25
+            np.testing.assert_array_equal(getattr(read_curve, name), getattr(curve, name))
+        assert read_curve.missing == 0.25

@@ -41,8 +41,8 @@ def test_each_curvature_is_another_under_the_same_gradient(name):
 def test_a_row_that_lies_elsewhere_is_noticed(name, row, monkeypatch):
     left = layout.left_in_scratch
 
-    def moved(who, *given):
-        rows = left(who, *given)
+    def moved(who, *arguments):
+        rows = left(who, *arguments)
         if who == name:
             at = row % len(layout.ROWS[name])
             rows[[at, at + 1]] = rows[[at + 1, at]]

@@ -41,7 +41,7 @@ def test_queries_with_the_same_documents_stay_together(file: Path) -> None:
     for stage in ("choice", "confirmation"):
         for fold in folds(data, stage):
             of = fold.test % 36
-            assert all(np.count_nonzero(of == one) == 2 for one in of)
+            assert all(np.count_nonzero(of == document) == 2 for document in of)
 
 
 def test_what_is_trained_is_kept(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,11 +22,11 @@ def test_the_table_is_that_of_the_model_on_the_test_queries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     invoke("data", "make", tmp_path, "--queries", 60, "--mean-length", 15)
-    train, valid, test, truth, model, same = (
-        str(tmp_path / f"{name}.txt") for name in ("train", "valid", "test", "test-relevance", "model", "same")
-    )
-    given = ["demo", train, valid, test, "--truth", truth, "--model", model, "--threads", "1"]
-    monkeypatch.setattr(sys, "argv", given)
+    train, valid, test = str(tmp_path / "train.txt"), str(tmp_path / "valid.txt"), str(tmp_path / "test.txt")
+    truth, model = str(tmp_path / "test-relevance.txt"), str(tmp_path / "model.txt")
+    same = str(tmp_path / "same.txt")
+    arguments = ["demo", train, valid, test, "--truth", truth, "--model", model, "--threads", "1"]
+    monkeypatch.setattr(sys, "argv", arguments)
     monkeypatch.setattr(tools, "ROUNDS", 5)
     train_few = partial(demo.ours, rounds=3)
     monkeypatch.setattr(demo, "ours", lambda *data, **_: train_few(*data))
@@ -35,14 +35,14 @@ def test_the_table_is_that_of_the_model_on_the_test_queries(
     assert "from 48 queries" in printed
     invoke("train", train, "--valid", valid, "--rounds", 3, "--threads", 1, "--model", same)
     assert Path(same).read_bytes() == Path(model).read_bytes()
-    made = make_ranking_data(60, mean_length=15).split().test
+    test_set = make_ranking_data(60, mean_length=15).split().test
     asked = {
-        "boostrank": boostrank.RankingModel.load(model).predict(made.dataset),
-        "best possible": made.relevance,
-        "random order": np.zeros(made.relevance.size),
+        "boostrank": boostrank.RankingModel.load(model).predict(test_set.dataset),
+        "best possible": test_set.relevance,
+        "random order": np.zeros(test_set.relevance.size),
     }
     for name, scores in asked.items():
-        result = evaluate(demo.METRIC, made.dataset.labels, scores, made.dataset.queries)[demo.METRIC]
+        result = evaluate(demo.METRIC, test_set.dataset.labels, scores, test_set.dataset.queries)[demo.METRIC]
         row = rf"^{name} +{result.mean:.4f} ±{(result.high - result.low) / 2:.4f}"
         assert re.search(row, printed, re.MULTILINE), (name, result.mean)
     rows = dict(re.findall(r"^(\w.*?)  +(0.*)$", printed, re.MULTILINE))
@@ -58,7 +58,7 @@ def test_the_verdict_goes_by_the_intervals() -> None:
     def between(low: float, high: float) -> PairedDifference:
         return PairedDifference((low + high) / 2, low, high, 0.5, 9)
 
-    said = demo.verdict(
+    sentence = demo.verdict(
         {"A": between(0.1, 0.2), "B": between(-0.1, 0.2), "C": between(-0.2, -0.1), "D": between(0.1, 0.3)}
     )
-    assert said.startswith("boostrank is ahead of A and D, level with B, behind C ")
+    assert sentence.startswith("boostrank is ahead of A and D, level with B, behind C ")

@@ -40,6 +40,6 @@ def test_lists_have_one_length_and_few_relevant_documents(monkeypatch: pytest.Mo
 def test_a_gradient_is_measured_at_each_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "DOCUMENTS", 2_000)
     monkeypatch.setattr(run, "LENGTHS", (1_000, 2_000))
-    found = run.cost("lambdarank")
-    assert [*found["nanoseconds"]] == ["1000", "2000"]
-    assert {"gradient", "round", "bytes"} < found.keys()
+    cost = run.cost("lambdarank")
+    assert [*cost["nanoseconds"]] == ["1000", "2000"]
+    assert {"gradient", "round", "bytes"} < cost.keys()

@@ -46,8 +46,8 @@ def fake(method, trees, train, valid, test, seed, length, threads=1):
 def cells_of(names, data, stage="search"):
     methods = [Method(name, "lightgbm", {"objective": "regression"}) for name in names]
     return [
-        Cell(m, place, fold, LENGTH, {"name": m.name})
-        for place in [Place("made", data, stage, 2)]
+        Cell(m, dataset, fold, LENGTH, {"name": m.name})
+        for dataset in [Place("made", data, stage, 2)]
         for fold in range(2)
         for m in methods
     ]
@@ -76,7 +76,7 @@ def test_no_query_is_trained_on_validated_on_and_tested_on(stage):
 
 def test_the_search_sees_no_query_of_the_confirmation_and_each_query_is_tested_once():
     data = made()
-    search, confirm = (folds(data, stage, 3) for stage in STAGES)
+    search, confirm = [folds(data, stage, 3) for stage in STAGES]
     seen = {int(q) for fold in search for part in [fold.test, *fold.parts] for q in part}
     tested = [int(q) for fold in confirm for q in fold.test]
     assert not seen & set(tested)
@@ -85,7 +85,8 @@ def test_the_search_sees_no_query_of_the_confirmation_and_each_query_is_tested_o
 
 
 def test_another_draw_deals_other_folds():
-    first, same, other = (folds(made(), "confirm", 3, draw) for draw in (0, 0, 1))
+    first, same = folds(made(), "confirm", 3, 0), folds(made(), "confirm", 3, 0)
+    other = folds(made(), "confirm", 3, 1)
     assert [f.test.tolist() for f in first] == [f.test.tolist() for f in same]
     assert all(f.test.tolist() != g.test.tolist() for f, g in zip(first, other, strict=True))
 
@@ -115,10 +116,10 @@ def test_a_smaller_budget_is_the_beginning_of_a_larger_one_and_stays_in_range():
 
 
 def test_every_method_gets_the_same_draws_on_a_fold_and_keys_of_its_own():
-    one, two = cells_of(["a", "b"], made())[:2]
-    assert [one.trees(t) for t in range(4)] == [two.trees(t) for t in range(4)]
-    assert one.key(Task(0, 0)) != two.key(Task(0, 0))
-    assert len({one.key(Task(t, p)) for t in range(3) for p in range(3)}) == 9
+    of_a, of_b = cells_of(["a", "b"], made())[:2]
+    assert [of_a.trees(t) for t in range(4)] == [of_b.trees(t) for t in range(4)]
+    assert of_a.key(Task(0, 0)) != of_b.key(Task(0, 0))
+    assert len({of_a.key(Task(t, p)) for t in range(3) for p in range(3)}) == 9
 
 
 def test_keys_follow_the_data_the_library_and_the_length():
@@ -147,7 +148,7 @@ def test_a_name_that_stands_for_an_objective_is_keyed_by_what_it_stands_for(monk
     method = Method("auto", "boostrank", {"objective": "auto"})
     now = engines.identity(method)
     parse = engines.parse_objective
-    monkeypatch.setattr(engines, "parse_objective", lambda text, **own: parse("mix(lambdarank, xe-ndcg, mix=0.3)"))
+    monkeypatch.setattr(engines, "parse_objective", lambda text, **options: parse("mix(lambdarank, xe-ndcg, mix=0.3)"))
     assert key_of(engines.identity(method)) != key_of(now)
 
 
@@ -239,14 +240,14 @@ t.work(t.cells_of(["a", "b"], t.made()), t.Budget(4, 2, 3), t.Path({str(tmp_path
     assert 5 <= kept < budget.runs * len(cells)
 
     calls = []
-    monkeypatch.setattr(engines, "trained", lambda *given: calls.append(1) or fake(*given))
+    monkeypatch.setattr(engines, "trained", lambda *arguments: calls.append(1) or fake(*arguments))
     resumed = work(cells, budget, tmp_path / "killed")
     assert len(calls) == budget.runs * len(cells) - kept
     whole = work(cells, budget, tmp_path / "whole")
     for cell in cells:
-        (values, runs), (expected, wanted) = cell.outcome(budget, resumed), cell.outcome(budget, whole)
+        (values, runs), (expected, expected_runs) = cell.outcome(budget, resumed), cell.outcome(budget, whole)
         np.testing.assert_array_equal(values, expected)
-        assert runs == wanted
+        assert runs == expected_runs
     files = [sorted(p.name for p in (tmp_path / name / "runs").glob("*.json")) for name in ("killed", "whole")]
     assert files[0] == files[1]
 
@@ -259,8 +260,8 @@ def test_the_best_trial_is_chosen_by_validation_and_its_models_are_averaged(tmp_
     valid = [[store.get(cell.key(Task(t, p)))["valid"] for p in range(2)] for t in range(3)]
     best = int(np.argmax(np.mean(valid, axis=1)))
     values, runs = cell.outcome(budget, store)
-    wanted = [store.get(cell.key(Task(best, seed)))["test"] for seed in range(3)]
-    np.testing.assert_allclose(values, np.mean(wanted, axis=0))
+    scores_of_best = [store.get(cell.key(Task(best, seed)))["test"] for seed in range(3)]
+    np.testing.assert_allclose(values, np.mean(scores_of_best, axis=0))
     assert len(runs) == 3
     assert run.done(cell, budget, store) == budget.runs == 7
 
@@ -268,20 +269,21 @@ def test_the_best_trial_is_chosen_by_validation_and_its_models_are_averaged(tmp_
 def test_a_table_shows_no_method_that_has_not_spent_the_whole_budget(tmp_path, monkeypatch):
     monkeypatch.setattr(engines, "trained", fake)
     cells, small, large = cells_of(["a", "b", "c"], made()), Budget(2, 1, 1), Budget(6, 1, 1)
-    a, b, c = ([cell for cell in cells if cell.method.name == name] for name in "abc")
+    of_method = {name: [cell for cell in cells if cell.method.name == name] for name in "abc"}
+    a, b, c = of_method["a"], of_method["b"], of_method["c"]
     work(a, large, tmp_path)
     work(b, large, tmp_path)
     work(c, small, tmp_path)
     store = Store(tmp_path)
     assert set(report.collect(cells, large, store).measured) == {"a", "b"}
     assert report.collect(cells, large, store).open == {"c": "0 of 2 cells"}
-    shown = report.collect(cells, small, store)
-    assert set(shown.measured) == {"a", "b", "c"}
+    table = report.collect(cells, small, store)
+    assert set(table.measured) == {"a", "b", "c"}
     # What a and b tried beyond the small budget does not help them in its table.
     for cell in a:
         within = [store.get(cell.key(Task(t, 0)))["valid"] for t in range(2)]
         assert cell.best(small, store) == int(np.argmax(within))
-    monkeypatch.setattr(report, "draw", lambda *given: None)
+    monkeypatch.setattr(report, "draw", lambda *arguments: None)
     text = report.write(tmp_path / "t.md", cells, large, store, "a", {"d": "skipped, lib is not installed"})
     assert "* c: 0 of 2 cells" in text
     assert "* d: skipped" in text
@@ -289,10 +291,10 @@ def test_a_table_shows_no_method_that_has_not_spent_the_whole_budget(tmp_path, m
 
 
 def test_what_a_library_raises_is_told_and_keeps_the_method_out(tmp_path, monkeypatch):
-    def failing(method, *given):
+    def failing(method, *arguments):
         if method.name == "b":
             raise ValueError("no such loss")
-        return fake(method, *given)
+        return fake(method, *arguments)
 
     monkeypatch.setattr(engines, "trained", failing)
     cells, budget = cells_of(["a", "b"], made()), Budget(2, 1, 1)
@@ -361,10 +363,10 @@ def test_pairs_are_corrected_by_holm_for_all_pairs():
     values = [rng.random(40), rng.random(40) + 0.05, rng.random(40) + 0.4, rng.random(40) + 0.1]
     p = statistics.pair_tests(values)
     raw = {(i, j): statistics.signed_rank(values[i], values[j]) for i in range(4) for j in range(i)}
-    for (i, j), own in raw.items():
+    for (i, j), pair_p in raw.items():
         # The smallest level at which Holm's steps reject this pair.
         steps = sorted(raw.values())
-        needed = max((len(steps) - k) * q for k, q in enumerate(steps) if q <= own)
+        needed = max((len(steps) - k) * q for k, q in enumerate(steps) if q <= pair_p)
         assert p[i, j] == p[j, i] == pytest.approx(min(1.0, needed))
     assert (np.diag(p) == 1.0).all()
 
@@ -396,14 +398,16 @@ def test_pooling_by_sets_is_the_mean_of_the_sets_and_by_queries_that_of_all():
     for method in measured.values():
         method["small"][3] = np.nan
     models = {m: [(s, np.stack([v, v + 0.01])) for s, v in sets.items()] for m, sets in measured.items()}
-    found = statistics.against(measured, models, "a")
+    comparisons = statistics.against(measured, models, "a")
     differences = {s: np.nanmean(measured["b"][s] - measured["a"][s]) for s in sizes}
-    assert found["b"].by_set.mean == pytest.approx(np.mean(list(differences.values())))
-    assert found["b"].by_query.mean == pytest.approx((19 * differences["small"] + 200 * differences["large"]) / 219)
-    assert found["b"].each["small"].mean == pytest.approx(differences["small"])
-    assert set(found) == {"b", "c"}
-    both = sorted((found["b"].by_query.p, found["c"].by_query.p))
-    assert sorted((found["b"].holm_by_query, found["c"].holm_by_query)) == pytest.approx(
+    assert comparisons["b"].by_set.mean == pytest.approx(np.mean(list(differences.values())))
+    assert comparisons["b"].by_query.mean == pytest.approx(
+        (19 * differences["small"] + 200 * differences["large"]) / 219
+    )
+    assert comparisons["b"].each["small"].mean == pytest.approx(differences["small"])
+    assert set(comparisons) == {"b", "c"}
+    both = sorted((comparisons["b"].by_query.p, comparisons["c"].by_query.p))
+    assert sorted((comparisons["b"].holm_by_query, comparisons["c"].holm_by_query)) == pytest.approx(
         [min(1, 2 * both[0]), min(1, max(2 * both[0], both[1]))]
     )
 
@@ -411,19 +415,19 @@ def test_pooling_by_sets_is_the_mean_of_the_sets_and_by_queries_that_of_all():
 def test_the_luck_of_the_models_is_the_spread_of_their_pooled_means():
     rng = np.random.default_rng(6)
     spread, sizes = 0.02, {"small": [5, 7], "large": [60]}
-    folds = [(place, n) for place, counts in sizes.items() for n in counts]
+    folds = [(name, n) for name, counts in sizes.items() for n in counts]
     # Models that differ by one number on all queries of a fold: the spread of their means is known.
     models = {
-        f"m{m}": [(place, rng.normal(0, spread, (4, 1)) + np.zeros((4, n))) for place, n in folds] for m in range(400)
+        f"m{m}": [(name, rng.normal(0, spread, (4, 1)) + np.zeros((4, n))) for name, n in folds] for m in range(400)
     }
     shares = {"query": [5 / 72, 7 / 72, 60 / 72], "set": [5 / 24, 7 / 24, 1 / 2]}
     for which, sets in (("query", None), ("set", ["small", "large"])):
         pooled = np.array(
             [sum(w * v.mean() for w, (_, v) in zip(shares[which], method, strict=True)) for method in models.values()]
         )
-        found = statistics.luck(models, sets)
-        assert found == pytest.approx(spread * np.sqrt(np.square(shares[which]).sum() / 4), rel=0.05)
-        assert found == pytest.approx(pooled.std(), rel=0.1)
+        estimate = statistics.luck(models, sets)
+        assert estimate == pytest.approx(spread * np.sqrt(np.square(shares[which]).sum() / 4), rel=0.05)
+        assert estimate == pytest.approx(pooled.std(), rel=0.1)
     assert statistics.luck(models, ["large"], count=1) == pytest.approx(spread, rel=0.05)
     assert np.isnan(statistics.luck({"a": [("small", np.zeros((1, 5)))]}, None))
 
@@ -433,11 +437,11 @@ def test_p_with_luck_is_right_as_often_as_it_says():
     luck, queries = 0.05, 100
     weights = np.ones(queries)
     # Two methods that are level: queries differ, and so do the models of both.
-    found = [
+    p_values = [
         statistics.p_with_luck(rng.normal(0, 0.5, queries) + rng.normal(0, luck) - rng.normal(0, luck), weights, luck)
         for _ in range(2000)
     ]
-    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.015)
+    assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.015)
     without = [
         statistics.p_with_luck(rng.normal(0, 0.1, queries) + rng.normal(0, luck), weights, 0.0) for _ in range(200)
     ]

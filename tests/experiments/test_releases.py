@@ -22,10 +22,10 @@ Imitation = Callable[..., Path]
 @pytest.fixture
 def imitation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Imitation:
     """Writes the files of releases, publishes their sizes, and trains within this process."""
-    monkeypatch.setattr(run, "apart", lambda function, *given: function(*given))
+    monkeypatch.setattr(run, "apart", lambda function, *arguments: function(*arguments))
 
     def make(name: str, folder: str) -> Path:
-        release = next(one for one in RELEASES if one.name == name)
+        release = next(candidate for candidate in RELEASES if candidate.name == name)
         sizes = {}
         for fold in release.folds[:2]:
             for seed, (part, path) in enumerate(release.paths(tmp_path / folder, fold).items()):
@@ -34,8 +34,10 @@ def imitation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Imitation:
                 if release.reading:  # as Istella has them
                     path.write_text(path.read_text().replace(" 2:", " 2:1.79769313486231e+308 3:", 1), "latin1")
                 sizes[fold, part] = counted(path)
-        known = [replace(release, sizes=sizes) if one.name == name else one for one in layouts.RELEASES]
-        monkeypatch.setattr(layouts, "RELEASES", known)
+        releases = [
+            replace(release, sizes=sizes) if candidate.name == name else candidate for candidate in layouts.RELEASES
+        ]
+        monkeypatch.setattr(layouts, "RELEASES", releases)
         return tmp_path / folder
 
     return make
@@ -85,7 +87,7 @@ def test_istella_reads_odd_values_and_holds_queries_out(
 
 def test_a_training_has_its_own_process(imitation: Imitation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = imitation("set2", "yahoo")
-    release = next(one for one in RELEASES if one.name == "set2")
+    release = next(candidate for candidate in RELEASES if candidate.name == "set2")
     method = replace(methods("yahoo")[1], rounds=2)
     cell = run.Cell(release, folder, 1, method, counted)
     assert "error" in cell._replace(method=replace(method, params={"objective": "no such"})).run(1)
@@ -110,12 +112,13 @@ def test_half_a_download_is_refused(
         call(monkeypatch, tmp_path / "out", "mslr", folder, "--folds", "1")
     message = str(refused.value)
     assert str(file) in message
-    assert all(word in message for word in (["100 rows", f"{rows} rows"] if what == "cut" else ["missing"]))
+    words = ["100 rows", f"{rows} rows"] if what == "cut" else ["missing"]
+    assert all(word in message for word in words)
 
 
 def test_a_fold_is_compared_as_a_whole_where_no_source_says_more(imitation: Imitation) -> None:
     folder = imitation("istella-s", "istella")
-    release = next(one for one in layouts.RELEASES if one.name == "istella-s")
+    release = next(candidate for candidate in layouts.RELEASES if candidate.name == "istella-s")
     whole = layouts.Size(*map(sum, zip(*release.sizes.values(), strict=True)))
     assert not list(layouts.faults(replace(release, sizes={(1, ""): whole}), folder, 1))
     less = replace(release, sizes={(1, ""): whole._replace(rows=whole.rows - 1)})

@@ -88,18 +88,20 @@ def example(kind: str) -> Example:
     if holes != "categories":
         model = boostrank.train(params, data, 8, backend=engine, start=begin)
     elif engine == "lightgbm":
-        own = lgb.Dataset(X, y, group=groups, categorical_feature=[4, 5], params={"verbose": -1, "num_threads": 1})
+        dataset = lgb.Dataset(X, y, group=groups, categorical_feature=[4, 5], params={"verbose": -1, "num_threads": 1})
         begins = None
         if start == "start":  # LightGBM itself goes on from the trees of the start
             first = boostrank.train(TREES, data, 1, start="linear")
             begins = lgb.Booster(
                 model_str=first._booster.native.model_to_string(num_iteration=first._booster.native.num_trees() - 1)
             )
-        model = RankingModel(lgb.train({**params, "verbose": -1}, own, 8, init_model=begins))
+        model = RankingModel(lgb.train({**params, "verbose": -1}, dataset, 8, init_model=begins))
     else:
-        own = xgb.DMatrix(X, y, group=groups, feature_types=["q"] * 4 + ["c"] * 2, enable_categorical=True, nthread=1)
+        dataset = xgb.DMatrix(
+            X, y, group=groups, feature_types=["q"] * 4 + ["c"] * 2, enable_categorical=True, nthread=1
+        )
         params = {"objective": "rank:ndcg", "max_depth": 4, "nthread": 1, "base_score": 0.0, "max_cat_to_onehot": 1}
-        body = bytes(xgb.train(params, own, 8).save_raw("json"))
+        body = bytes(xgb.train(params, dataset, 8).save_raw("json"))
         if start == "start":
             first = boostrank.train(TREES, data, 1, backend=engine, start="linear")
             grown, curves = XGBOOST.parse(body), XGBOOST.parse(first.to_bytes()).start

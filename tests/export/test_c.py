@@ -24,14 +24,14 @@ def test_the_file_is_c99_without_a_warning(kind: str, tmp_path: Path) -> None:
 
 
 def test_one_row_has_the_score_that_it_has_among_many(tmp_path: Path) -> None:
-    one = example("xgboost-start-categories")
+    model_example = example("xgboost-start-categories")
     main = "#include <stdio.h>\ndouble toy_score(const double *row);\nconst char *const *toy_feature_names(void);\n"
     main += "int main(void) { double row[6] = {%s}; "
     main += 'printf("%%.17g %%s", toy_score(row), toy_feature_names()[5]); return 0; }\n'
-    row = np.nan_to_num(one.rows[3])
+    row = np.nan_to_num(model_example.rows[3])
     (tmp_path / "main.c").write_text(main % ", ".join(map(repr, row.tolist())))
-    (tmp_path / "model.c").write_bytes(TARGETS.get("c").write(one.served))
+    (tmp_path / "model.c").write_bytes(TARGETS.get("c").write(model_example.served))
     subprocess.run(["cc", "-ffp-contract=off", "main.c", "model.c", "-o", "run"], cwd=tmp_path, check=True)
     printed = subprocess.run([tmp_path / "run"], capture_output=True, text=True, check=True).stdout.split()
-    assert float(printed[0]) == one.expected(row[None])[0]
-    assert printed[1] == one.served.feature_names[5]
+    assert float(printed[0]) == model_example.expected(row[None])[0]
+    assert printed[1] == model_example.served.feature_names[5]

@@ -18,21 +18,26 @@ NAMES = ("bm25", "clicks", "age", "links", "shop", "colour")
 
 def queries(body: bytes) -> dict[str, dict]:
     config = json.loads(body)["inference_config"]["learning_to_rank"]
-    return {one["query_extractor"]["feature_name"]: one["query_extractor"] for one in config["feature_extractors"]}
+    return {
+        extractor["query_extractor"]["feature_name"]: extractor["query_extractor"]
+        for extractor in config["feature_extractors"]
+    }
 
 
 def test_extractors_from_a_file_are_written_as_they_are(tmp_path: Path) -> None:
-    given = [
+    extractors = [
         {"query_extractor": {"feature_name": name, "query": {"term": {"f": name}}, "default_score": None}}
         for name in NAMES
     ]
-    (tmp_path / "extractors.json").write_text(json.dumps({"learning_to_rank": {"feature_extractors": given}}))
+    (tmp_path / "extractors.json").write_text(json.dumps({"learning_to_rank": {"feature_extractors": extractors}}))
     names = read_feature_names(str(tmp_path / "extractors.json"))
     model = example("lightgbm-start-missing").model
     proof = export_model(model, tmp_path / "model.json", "elastic", feature_names=names)
     assert proof.same_bits
     written = queries((tmp_path / "model.json").read_bytes())
-    assert written == {one["query_extractor"]["feature_name"]: one["query_extractor"] for one in given}
+    assert written == {
+        extractor["query_extractor"]["feature_name"]: extractor["query_extractor"] for extractor in extractors
+    }
 
 
 def test_without_extractors_each_feature_has_a_template_and_a_warning_says_so(tmp_path: Path) -> None:
@@ -42,7 +47,7 @@ def test_without_extractors_each_feature_has_a_template_and_a_warning_says_so(tm
     written = queries((tmp_path / "model.json").read_bytes())
     used = {NAMES[i] for i in example("lightgbm-none-whole").served.trees.forest.used}
     assert written.keys() == used
-    assert all(one["query"] == {"match": {"FIELD": "{{query}}"}} for one in written.values())
+    assert all(query["query"] == {"match": {"FIELD": "{{query}}"}} for query in written.values())
 
 
 @pytest.mark.parametrize("name", ["Toy", "-toy", "toy_", "a b", "x" * 65])

@@ -29,9 +29,9 @@ def target(request: pytest.FixtureRequest) -> TargetSpec:
 
 @pytest.mark.parametrize("kind", RUN)
 def test_bits_are_those_of_the_engine(target: TargetSpec, kind: str) -> None:
-    one = example(kind)
-    score = target.read(target.write(one.served), one.served.feature_names)
-    np.testing.assert_array_equal(score(one.rows), one.expected(one.rows))
+    model_example = example(kind)
+    score = target.read(target.write(model_example.served), model_example.served.feature_names)
+    np.testing.assert_array_equal(score(model_example.rows), model_example.expected(model_example.rows))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -47,18 +47,21 @@ def test_where_the_language_is_not_installed_its_tables_are_read(
 
 
 def test_names_may_be_anything(target: TargetSpec) -> None:
-    one = example("lightgbm-none-whole")
+    model_example = example("lightgbm-none-whole")
     names = ('say "so"', "back\\slash\\u0041", "größe \U0001f600", "*/ ${x} `", "tables() = {1};", "%d ??/ NAMES WIDTH")
-    served = replace(one.served, name="9 lives */ äh", feature_names=names)
+    served = replace(model_example.served, name="9 lives */ äh", feature_names=names)
     score = target.read(target.write(served), names)
-    np.testing.assert_array_equal(score(one.rows), one.expected(one.rows))
+    np.testing.assert_array_equal(score(model_example.rows), model_example.expected(model_example.rows))
 
 
 def test_words_of_a_language_are_no_names(target: TargetSpec) -> None:
-    one, name = example("lightgbm-none-whole"), WORDS[target.name]
-    body = target.write(replace(one.served, name=name))
+    model_example, name = example("lightgbm-none-whole"), WORDS[target.name]
+    body = target.write(replace(model_example.served, name=name))
     assert f"model_{name}".encode() in body or target.name == "javascript"
-    np.testing.assert_array_equal(target.read(body, one.served.feature_names)(one.rows), one.expected(one.rows))
+    np.testing.assert_array_equal(
+        target.read(body, model_example.served.feature_names)(model_example.rows),
+        model_example.expected(model_example.rows),
+    )
 
 
 def test_large_models_fit(target: TargetSpec) -> None:
@@ -66,15 +69,17 @@ def test_large_models_fit(target: TargetSpec) -> None:
     trees, depth = 100, 8
     nodes = 2**depth - 1
     at = np.arange(nodes)
-    left, right = (np.where(at < nodes // 2, 2 * at + side, -1 - (2 * at + side - nodes)) for side in (1, 2))
+    left = np.where(at < nodes // 2, 2 * at + 1, -1 - (2 * at + 1 - nodes))
+    right = np.where(at < nodes // 2, 2 * at + 2, -1 - (2 * at + 2 - nodes))
     shift = np.repeat(np.arange(trees), nodes)
     rng = np.random.default_rng(0)
     children = (
-        np.where(one < 0, one - shift * (nodes + 1), one + shift * nodes) for one in np.tile([left, right], trees)
+        np.where(child < 0, child - shift * (nodes + 1), child + shift * nodes)
+        for child in np.tile([left, right], trees)
     )
     forest = Forest(
         rng.integers(0, 2_000, trees * nodes).astype(np.int32), rng.normal(size=trees * nodes),
-        np.ones(trees * nodes, np.uint8), *(one.astype(np.int32) for one in children),
+        np.ones(trees * nodes, np.uint8), *(child.astype(np.int32) for child in children),
         rng.normal(size=trees * (nodes + 1)), (nodes * np.arange(trees)).astype(np.int32), shift.astype(np.int32),
         np.zeros(0, np.uint32), np.zeros(1, np.int64),
     )  # fmt: skip
@@ -94,16 +99,16 @@ def test_large_models_fit(target: TargetSpec) -> None:
 
 
 def test_rows_of_another_width_are_refused(target: TargetSpec) -> None:
-    one = example("lightgbm-none-whole")
-    score = target.read(target.write(one.served), one.served.feature_names)
+    model_example = example("lightgbm-none-whole")
+    score = target.read(target.write(model_example.served), model_example.served.feature_names)
     if target.name == "c":
         return  # which does not know the width of a row
     with pytest.raises(ExportError, match="expected 6 features"):
-        score(one.rows[:, :5])
+        score(model_example.rows[:, :5])
 
 
 def test_what_does_not_compile_is_refused_with_the_reason(target: TargetSpec, tmp_path: Path) -> None:
-    one = example("lightgbm-none-whole")
-    body = target.write(one.served).replace(b"node = ", b"mode = ")
+    model_example = example("lightgbm-none-whole")
+    body = target.write(model_example.served).replace(b"node = ", b"mode = ")
     with pytest.raises(ExportError, match="mode"):
-        target.read(body, one.served.feature_names)(one.rows)
+        target.read(body, model_example.served.feature_names)(model_example.rows)

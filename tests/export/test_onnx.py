@@ -23,8 +23,8 @@ pytest.importorskip("onnx", reason="the extra onnx is not installed")
 
 def assert_same_leaves(served: ServedModel, rows: np.ndarray, rules: Rules) -> None:
     expected = scores(served.trees, rows, replace(rules, sums=np.float64)).astype(np.float32)
-    found = SPEC.read(SPEC.write(served), served.feature_names)(rows)
-    np.testing.assert_array_max_ulp(found, expected, maxulp=1)
+    of_export = SPEC.read(SPEC.write(served), served.feature_names)(rows)
+    np.testing.assert_array_max_ulp(of_export, expected, maxulp=1)
 
 
 def test_every_float32_row_reaches_the_leaves_that_it_reaches_in_the_engine(each: Example) -> None:
@@ -43,13 +43,13 @@ def test_what_pruning_left_over_is_left_out() -> None:
 
 
 def test_names_are_those_that_converted_models_have() -> None:
-    one = example("lightgbm-none-whole")
-    session = onnxruntime.InferenceSession(SPEC.write(one.served))
-    (given,), (made,) = session.get_inputs(), session.get_outputs()
-    assert (given.name, given.type, given.shape[1]) == ("input", "tensor(float)", 6)
-    assert (made.name, made.type, made.shape[1]) == ("variable", "tensor(float)", 1)
+    model_example = example("lightgbm-none-whole")
+    session = onnxruntime.InferenceSession(SPEC.write(model_example.served))
+    (input_node,), (output_node,) = session.get_inputs(), session.get_outputs()
+    assert (input_node.name, input_node.type, input_node.shape[1]) == ("input", "tensor(float)", 6)
+    assert (output_node.name, output_node.type, output_node.shape[1]) == ("variable", "tensor(float)", 1)
     names = session.get_modelmeta().custom_metadata_map["feature_names"]
-    assert json.loads(names) == list(one.served.feature_names)
+    assert json.loads(names) == list(model_example.served.feature_names)
 
 
 @pytest.mark.parametrize("codes", [40, 300])

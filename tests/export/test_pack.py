@@ -20,7 +20,7 @@ def leaves(forest: Forest, rows: np.ndarray, rules: Rules) -> np.ndarray:
         replace(forest, value=np.arange(forest.value.size, dtype=float)), forest.feature, forest.value
     )
     each = (replace(numbered, forest=replace(numbered.forest, roots=root[None])) for root in forest.roots)
-    return np.stack([scores(one, rows, rules).astype(np.int64) for one in each], axis=1)
+    return np.stack([scores(tree, rows, rules).astype(np.int64) for tree in each], axis=1)
 
 
 def of_kind(pack, kind: str) -> np.ndarray:
@@ -34,12 +34,12 @@ def passed(forest: Forest, rows: np.ndarray) -> np.ndarray:
     ways = np.zeros((forest.feature.size, 2), bool)
     for node in range(forest.feature.size):
         for side, child in enumerate((forest.left[node], forest.right[node])):
-            below, found = [int(child)], False
-            while below and not found:
+            below, passes = [int(child)], False
+            while below and not passes:
                 at = below.pop()
-                found = bool(at < 0 and reached[~at])
+                passes = bool(at < 0 and reached[~at])
                 below += [] if at < 0 else [int(forest.left[at]), int(forest.right[at])]
-            ways[node, side] = found
+            ways[node, side] = passes
     return ways
 
 
@@ -63,8 +63,8 @@ def test_rows_stand_at_thresholds_and_on_the_next_number(engine: str) -> None:
 def test_a_program_that_compares_otherwise_is_found_at_thresholds(each: Example) -> None:
     trees: ServedTrees = each.served.trees
     rows = of_kind(parity_pack(trees.forest, 6, 100_000), "thresholds")
-    own = leaves(trees.forest, rows, Rules())
-    assert (leaves(trees.forest, rows, Rules(np.float32, strict=True)) != own).any()
+    expected = leaves(trees.forest, rows, Rules())
+    assert (leaves(trees.forest, rows, Rules(np.float32, strict=True)) != expected).any()
 
 
 def test_kinds_are_what_they_say() -> None:
@@ -109,5 +109,5 @@ def test_rows_keep_away_from_borders_by_the_resolution() -> None:
 
 def test_the_same_model_gives_the_same_pack() -> None:
     forest = example("xgboost-none-missing").served.trees.forest
-    first, second = (parity_pack(forest, 6, 100_000) for _ in range(2))
+    first, second = parity_pack(forest, 6, 100_000), parity_pack(forest, 6, 100_000)
     assert first.rows.tobytes() == second.rows.tobytes()

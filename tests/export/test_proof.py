@@ -255,10 +255,10 @@ def test_other_json_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_a_feature_store_in_another_order_keeps_the_names_of_the_columns(tmp_path: Path) -> None:
     model = RankingModel(example("lightgbm-none-whole").model.booster)
-    own = tmp_path / "own.json"
-    export_model(model, own, "solr", name="m")
+    default_path = tmp_path / "own.json"
+    export_model(model, default_path, "solr", name="m")
     export_model(model, tmp_path / "m.json", "solr", name="m", feature_names=model.feature_names[::-1])
-    assert own.read_bytes() == (tmp_path / "m.json").read_bytes()
+    assert default_path.read_bytes() == (tmp_path / "m.json").read_bytes()
 
 
 def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
@@ -291,7 +291,8 @@ def test_small_trees_first_leave_less_rounding() -> None:
     ordered = trees.small_first()
     exact = scores(trees, X, Rules())
     assert np.allclose(scores(ordered, X, Rules()), exact, rtol=0, atol=1e-12)
-    before, after = (np.square(scores(one, X, single) - exact).mean() for one in (trees, ordered))
+    before = np.square(scores(trees, X, single) - exact).mean()
+    after = np.square(scores(ordered, X, single) - exact).mean()
     assert after < before
     owner = ordered.forest.leaf_trees()
     added = [

@@ -19,9 +19,9 @@ SPEC = TARGETS.get("python")
 
 
 def module(example: Example) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    exec(SPEC.write(example.served), found)
-    return found
+    namespace: dict[str, Any] = {}
+    exec(SPEC.write(example.served), namespace)
+    return namespace
 
 
 def test_bits_are_those_of_the_engine(each: Example) -> None:
@@ -42,21 +42,21 @@ def test_zeros_may_be_missing() -> None:
 
 
 def test_values_are_given_by_name_and_what_is_not_named_is_missing() -> None:
-    found = module(example("lightgbm-start-missing"))
+    namespace = module(example("lightgbm-start-missing"))
     row = [0.5, None, float("nan"), 0, 2, -1.5]
-    named = {name: value for name, value in zip(found["FEATURES"], row, strict=True) if value is not None}
-    assert found["score"](row) == found["score_named"](named)
+    values_by_name = {name: value for name, value in zip(namespace["FEATURES"], row, strict=True) if value is not None}
+    assert namespace["score"](row) == namespace["score_named"](values_by_name)
     with pytest.raises(KeyError, match="no feature 'bm26'"):
-        found["score_named"]({"bm26": 1.0})
+        namespace["score_named"]({"bm26": 1.0})
     with pytest.raises(ValueError, match="expected 6 features, not 5"):
-        found["score"](row[:5])
+        namespace["score"](row[:5])
 
 
 def test_nothing_but_python_is_needed(tmp_path: Path) -> None:
-    one = example("xgboost-none-categories")
-    (tmp_path / "ranker.py").write_bytes(SPEC.write(one.served))
+    model_example = example("xgboost-none-categories")
+    (tmp_path / "ranker.py").write_bytes(SPEC.write(model_example.served))
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import ranker; print(repr(ranker.score(%s)))"
-    row = np.nan_to_num(one.rows[0])
+    row = np.nan_to_num(model_example.rows[0])
     command = [sys.executable, "-I", "-S", "-c", code % json.dumps(row.tolist())]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert float(printed) == one.expected(row[None])[0]
+    assert float(printed) == model_example.expected(row[None])[0]

@@ -16,11 +16,11 @@ from boostrank.kernels.forest import NAN_LEFT, Forest
 from tests.export.conftest import Example, example
 
 
-def assert_same_leaves(one: Example) -> None:
-    trees = one.served.trees
-    expected = scores(trees, one.rows, replace(Rules.of(trees), sums=np.float64, gives=np.float64))
-    found = SPEC.read(SPEC.write(one.served), one.served.feature_names)(one.rows)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
+def assert_same_leaves(model_example: Example) -> None:
+    trees = model_example.served.trees
+    expected = scores(trees, model_example.rows, replace(Rules.of(trees), sums=np.float64, gives=np.float64))
+    of_query = SPEC.read(SPEC.write(model_example.served), model_example.served.feature_names)(model_example.rows)
+    np.testing.assert_allclose(of_query, expected, rtol=0, atol=1e-14)
 
 
 def test_every_row_reaches_the_leaves_that_it_reaches_in_the_engine(each: Example) -> None:
@@ -36,10 +36,13 @@ def chain(length: int, right: bool) -> Forest:
     inner, leaves = np.arange(1, length), ~np.arange(length)
     on, off = np.append(inner, ~length).astype(np.int32), leaves.astype(np.int32)
     thresholds = np.linspace(0.0, 1.0, length)
+    left_child, right_child = off, on
+    if not right:
+        left_child, right_child, thresholds = on, off, thresholds[::-1].copy()
     return Forest(
-        feature=np.zeros(length, np.int32), threshold=thresholds if right else thresholds[::-1].copy(),
-        kind=np.where(np.arange(length) % 2, NAN_LEFT, 0).astype(np.uint8), left=off if right else on,
-        right=on if right else off, value=np.arange(length + 1.0), roots=np.zeros(1, np.int32),
+        feature=np.zeros(length, np.int32), threshold=thresholds,
+        kind=np.where(np.arange(length) % 2, NAN_LEFT, 0).astype(np.uint8), left=left_child,
+        right=right_child, value=np.arange(length + 1.0), roots=np.zeros(1, np.int32),
         tree=np.zeros(length, np.int32), sets=np.zeros(0, np.uint32), set_ptr=np.zeros(1, np.int64),
     )  # fmt: skip
 
@@ -49,8 +52,8 @@ def test_deep_trees_are_not_nested_deep(right: bool) -> None:
     forest = chain(150, right)
     trees = ServedTrees(forest, np.ones(150), np.ones(151))
     rows = np.append(np.linspace(-0.1, 1.1, 500), np.nan)[:, None]
-    found = SPEC.read(SPEC.write(ServedModel("deep", "lightgbm", b"", trees, ("x",))), ("x",))(rows)
-    np.testing.assert_array_equal(found, scores(trees, rows, Rules()))
+    of_query = SPEC.read(SPEC.write(ServedModel("deep", "lightgbm", b"", trees, ("x",))), ("x",))(rows)
+    np.testing.assert_array_equal(of_query, scores(trees, rows, Rules()))
 
 
 def test_more_trees_than_data_bases_add_up_are_refused() -> None:
@@ -65,10 +68,12 @@ def test_more_trees_than_data_bases_add_up_are_refused() -> None:
 
 
 def test_names_may_be_anything_that_sql_tells_apart() -> None:
-    one = example("lightgbm-none-whole")
+    model_example = example("lightgbm-none-whole")
     names = ('say "so"', "select", "größe", "a;--", "d", "documents")
-    score = SPEC.read(SPEC.write(replace(one.served, feature_names=names)), names)
-    np.testing.assert_allclose(score(one.rows), one.expected(one.rows), rtol=0, atol=1e-14)
+    score = SPEC.read(SPEC.write(replace(model_example.served, feature_names=names)), names)
+    np.testing.assert_allclose(
+        score(model_example.rows), model_example.expected(model_example.rows), rtol=0, atol=1e-14
+    )
     for name, other in (("BM25", "bm25"), ("Score", "the score")):
         (objection,) = SPEC.objections(names=("bm25", name, "a", "b", "c", "d"))
         assert f"'{other}' and '{name}'" in objection.words
@@ -83,8 +88,10 @@ def test_a_column_that_the_table_has_not_is_an_error() -> None:
 
 
 def test_columns_of_other_features_are_not_needed() -> None:
-    one = example("lightgbm-none-whole")
-    names = (*one.served.feature_names, *(f'f"{i}' for i in range(3000)))
-    body = SPEC.write(replace(one.served, feature_names=names))
-    rows = np.hstack([one.rows, np.zeros((len(one.rows), 3000))])
-    np.testing.assert_allclose(SPEC.read(body, names)(rows[:50]), one.expected(one.rows[:50]), rtol=0, atol=1e-9)
+    model_example = example("lightgbm-none-whole")
+    names = (*model_example.served.feature_names, *(f'f"{i}' for i in range(3000)))
+    body = SPEC.write(replace(model_example.served, feature_names=names))
+    rows = np.hstack([model_example.rows, np.zeros((len(model_example.rows), 3000))])
+    np.testing.assert_allclose(
+        SPEC.read(body, names)(rows[:50]), model_example.expected(model_example.rows[:50]), rtol=0, atol=1e-9
+    )

@@ -40,10 +40,10 @@ def model() -> boostrank.RankingModel:
 
 
 def test_the_models_own_scores_are_equal(model: Any, data: Any) -> None:
-    own = model.predict(data)
-    found = verify(model, data, own)
-    assert (found.level, found.different, found.moved, found.first) == ("equal", 0, 0, None)
-    assert found.equal("equal")
+    expected = model.predict(data)
+    verification = verify(model, data, expected)
+    assert (verification.level, verification.different, verification.moved, verification.first) == ("equal", 0, 0, None)
+    assert verification.equal("equal")
 
 
 @pytest.mark.parametrize("decimals", [3, 6])
@@ -54,31 +54,31 @@ def test_logged_digits_count_as_equal(model: Any, data: Any, decimals: int) -> N
 
 
 def test_rounding_to_float32_is_told(model: Any, data: Any) -> None:
-    own = model.predict(data)
-    found = verify(model, data, own + 1e-7)
-    assert found.level == "float32"
-    assert found.equal()
-    assert not found.equal("equal")
+    expected = model.predict(data)
+    verification = verify(model, data, expected + 1e-7)
+    assert verification.level == "float32"
+    assert verification.equal()
+    assert not verification.equal("equal")
 
 
 def test_another_function_of_the_scores_has_the_same_ranking(model: Any, data: Any) -> None:
-    own = model.predict(data)
-    found = verify(model, data, 2.0 * own - 3.0)
-    assert (found.level, found.moved) == ("ranking", 0)
-    assert found.equal("ranking")
-    assert not found.equal()
-    assert found.first[0] == 0
-    assert found.first[2:] == (own[0], 2.0 * own[0] - 3.0)
+    expected = model.predict(data)
+    verification = verify(model, data, 2.0 * expected - 3.0)
+    assert (verification.level, verification.moved) == ("ranking", 0)
+    assert verification.equal("ranking")
+    assert not verification.equal()
+    assert verification.first[0] == 0
+    assert verification.first[2:] == (expected[0], 2.0 * expected[0] - 3.0)
 
 
 def test_the_first_document_that_differs_is_named(model: Any, data: Any) -> None:
     logged = model.predict(data)
     logged[[77, 130]] += 5.0
-    found = verify(model, data, logged)
-    assert (found.level, found.different, found.first[0]) == ("different", 2, 77)
-    assert found.first[1] == str(data.queries.qid[3])
-    assert found.moved > 0
-    assert found.largest == pytest.approx(5.0)
+    verification = verify(model, data, logged)
+    assert (verification.level, verification.different, verification.first[0]) == ("different", 2, 77)
+    assert verification.first[1] == str(data.queries.qid[3])
+    assert verification.moved > 0
+    assert verification.largest == pytest.approx(5.0)
 
 
 def test_scores_that_do_not_fit_are_refused(model: Any, data: Any) -> None:
@@ -95,7 +95,7 @@ def test_the_command_reads_what_was_logged(model: Any, tmp_path: Path, form: str
     text = "# a comment\n\n" + (tmp_path / "d.txt").read_text().replace("\n", " # D7\n")
     (tmp_path / "d.txt").write_text(text)
     model.save(tmp_path / "m.txt")
-    own = boostrank.RankingModel.load(tmp_path / "m.txt").predict(ranking(rows))
+    expected = boostrank.RankingModel.load(tmp_path / "m.txt").predict(ranking(rows))
 
     def run(scores: np.ndarray, *more: str) -> Any:
         lines = {
@@ -107,17 +107,17 @@ def test_the_command_reads_what_was_logged(model: Any, tmp_path: Path, form: str
         options = ("--zero-based", "false", *more)
         return invoke("verify", tmp_path / "m.txt", "--against", tmp_path / "s.txt", tmp_path / "d.txt", *options)
 
-    same = run(own)
+    same = run(expected)
     assert (same.exit_code, "equal" in same.stdout) == (0, True), same.stdout + same.stderr
-    other = own + 0.5
-    other[:30] = own[:30]
+    other = expected + 0.5
+    other[:30] = expected[:30]
     result = run(other)
     assert result.exit_code == 1
     assert f"D7 ({tmp_path / 'd.txt'}:33), query 1: " in result.stdout
     printed = json.loads(run(other, "--json").stdout)
     assert (printed["different"], printed["equal"]) == (70, False)
-    assert run(own + 0.25).exit_code == 1
-    assert run(own + 0.25, "--tolerance", "ranking").exit_code == 0
+    assert run(expected + 0.25).exit_code == 1
+    assert run(expected + 0.25, "--tolerance", "ranking").exit_code == 0
 
 
 def test_other_files_than_scores_are_refused(model: Any, tmp_path: Path) -> None:
@@ -136,6 +136,6 @@ def test_other_files_than_scores_are_refused(model: Any, tmp_path: Path) -> None
 
 def test_models_without_trees_are_compared_too(data: Any) -> None:
     linear = boostrank.train({"objective": "approx-ndcg"}, ranking(table(500)), 3, backend="linear")
-    own = linear.predict(data)
-    assert verify(linear, data, own).level == "equal"
-    assert verify(linear, data, own + 1.0).level == "ranking"
+    expected = linear.predict(data)
+    assert verify(linear, data, expected).level == "equal"
+    assert verify(linear, data, expected + 1.0).level == "ranking"

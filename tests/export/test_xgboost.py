@@ -38,40 +38,40 @@ for use in (
 OF_LIGHTGBM = [kind for kind in KINDS if kind.startswith("lightgbm")]
 
 
-def booster(one: Example) -> xgb.Booster:
-    return xgb.Booster(model_file=bytearray(SPEC.write(one.served)))
+def booster(model_example: Example) -> xgb.Booster:
+    return xgb.Booster(model_file=bytearray(SPEC.write(model_example.served)))
 
 
-def codes_are_whole(one: Example, rows: np.ndarray) -> np.ndarray:
+def codes_are_whole(model_example: Example, rows: np.ndarray) -> np.ndarray:
     """Rows without numbers above -1 and below 0 where categories are: LightGBM cuts them to 0, XGBoost does not."""
-    columns = np.unique(one.served.trees.forest.feature[one.served.trees.forest.categorical])
+    columns = np.unique(model_example.served.trees.forest.feature[model_example.served.trees.forest.categorical])
     return rows[~np.any((rows[:, columns] < 0) & (rows[:, columns] > -1), axis=1)]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("xgboost")])
 def test_bits_of_its_own_models_are_kept(kind: str) -> None:
-    one = example(kind)
-    score = SPEC.read(SPEC.write(one.served), one.served.feature_names)
-    np.testing.assert_array_equal(score(one.rows), one.expected(one.rows))
-    assert booster(one).feature_names == list(one.served.feature_names)
+    model_example = example(kind)
+    score = SPEC.read(SPEC.write(model_example.served), model_example.served.feature_names)
+    np.testing.assert_array_equal(score(model_example.rows), model_example.expected(model_example.rows))
+    assert booster(model_example).feature_names == list(model_example.served.feature_names)
 
 
 @pytest.mark.parametrize("kind", OF_LIGHTGBM)
 def test_no_float32_value_changes_sides(kind: str) -> None:
-    one = example(kind)
-    rows = codes_are_whole(one, one.single)
-    expected = scores(one.served.trees, rows, Rules(leaves=np.float32, sums=np.float32))
-    score = SPEC.read(SPEC.write(one.served), one.served.feature_names)
+    model_example = example(kind)
+    rows = codes_are_whole(model_example, model_example.single)
+    expected = scores(model_example.served.trees, rows, Rules(leaves=np.float32, sums=np.float32))
+    score = SPEC.read(SPEC.write(model_example.served), model_example.served.feature_names)
     np.testing.assert_array_equal(score(rows), expected)
-    np.testing.assert_allclose(score(rows), one.expected(rows), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(score(rows), model_example.expected(rows), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", OF_LIGHTGBM)
 def test_contributions_add_up_to_the_score(kind: str) -> None:
-    one = example(kind)
-    rows = xgb.DMatrix(one.single[:100], feature_names=list(one.served.feature_names))
-    parts = booster(one).predict(rows, pred_contribs=True)
-    np.testing.assert_allclose(parts.sum(axis=1), one.expected(one.single[:100]), rtol=0, atol=2e-6)
+    model_example = example(kind)
+    rows = xgb.DMatrix(model_example.single[:100], feature_names=list(model_example.served.feature_names))
+    parts = booster(model_example).predict(rows, pred_contribs=True)
+    np.testing.assert_allclose(parts.sum(axis=1), model_example.expected(model_example.single[:100]), rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize("kind", ["lightgbm-none-whole", next(kind for kind in KINDS if kind.startswith("xgboost"))])
@@ -82,8 +82,8 @@ def test_names_of_any_letters_are_theirs(kind: str) -> None:
 
 
 def test_a_start_and_counts_are_kept() -> None:
-    one = example("lightgbm-start-missing")
-    theirs, ours = parse_model(SPEC.write(one.served)), parse_model(one.served.body)
+    model_example = example("lightgbm-start-missing")
+    theirs, ours = parse_model(SPEC.write(model_example.served)), parse_model(model_example.served.body)
     assert theirs.start_trees == ours.start_trees > 0
     last = theirs.forest["trees"][-1]
     assert last["sum_hessian"][0] == 600
@@ -94,15 +94,15 @@ def test_a_start_and_counts_are_kept() -> None:
 
 
 def test_infinite_thresholds_hold() -> None:
-    one = example("lightgbm-none-whole")
-    trees = one.served.trees
+    model_example = example("lightgbm-none-whole")
+    trees = model_example.served.trees
     first = trees.forest.roots[0]
     for threshold, kind, side in ((np.inf, 0, "left"), (-np.inf, NAN_LEFT, "right"), (np.nan, NAN_LEFT, "right")):
         moved, kinds = trees.forest.threshold.copy(), trees.forest.kind.copy()
         moved[first], kinds[first] = threshold, kind
         forest: Forest = replace(trees.forest, threshold=moved, kind=kinds)
-        served = replace(one.served, trees=replace(trees, forest=forest))
-        rows = one.single[~np.isneginf(one.single).any(axis=1)]
+        served = replace(model_example.served, trees=replace(trees, forest=forest))
+        rows = model_example.single[~np.isneginf(model_example.single).any(axis=1)]
         expected = scores(served.trees, rows, Rules(leaves=np.float32, sums=np.float32))
         np.testing.assert_array_equal(SPEC.read(SPEC.write(served), served.feature_names)(rows), expected, err_msg=side)
 
@@ -119,18 +119,20 @@ def test_zeros_that_are_missing_are_refused() -> None:
 )  # fmt: skip
 def test_base_score_counts_as_the_objective_says(objective: str, tmp_path: Path) -> None:
     X, y = table("missing")
-    rows = xgb.DMatrix(X, y > 1 if "binary" in objective or "logistic" in objective else y + 1, nthread=1)
+    labels = y > 1 if "binary" in objective or "logistic" in objective else y + 1
+    rows = xgb.DMatrix(X, labels, nthread=1)
     if objective.startswith("rank"):
         rows.set_group([20] * 30)
     params = {"objective": objective, "base_score": 0.3, "max_depth": 3, "nthread": 1}
     (tmp_path / "model.json").write_bytes(xgb.train(params, rows, 3).save_raw("json"))
     model = RankingModel.load(tmp_path / "model.json")
-    own = model.booster.inplace_predict(X.astype(np.float32), predict_type="margin", validate_features=False)
+    expected = model.booster.inplace_predict(X.astype(np.float32), predict_type="margin", validate_features=False)
     for target in ("xgboost", "c", "elasticsearch", "sql"):
         export_model(model, tmp_path / target, target)
         spec = TARGETS.get(target)
-        given = spec.scorer((tmp_path / target).read_bytes(), model.feature_names)(X.astype(np.float32))
-        np.testing.assert_allclose(given, own, rtol=0, atol=0 if "xgboost" in spec.exact else 1e-6)
+        of_export = spec.scorer((tmp_path / target).read_bytes(), model.feature_names)(X.astype(np.float32))
+        tolerance = 0 if "xgboost" in spec.exact else 1e-6
+        np.testing.assert_allclose(of_export, expected, rtol=0, atol=tolerance)
     assert json.loads((tmp_path / "xgboost").read_text())["learner"]["objective"]["name"].startswith("rank:")
 
 

@@ -21,8 +21,8 @@ from tests.faults.cases import cases, cases_of
 class Results:
     """Keeps the tests of the wanted cases, and how each ended."""
 
-    def __init__(self, wanted: set[int]) -> None:
-        self.wanted = wanted
+    def __init__(self, numbers: set[int]) -> None:
+        self.numbers = numbers
         self.tests: dict[str, set[int]] = {}
         self.outcome: dict[str, str] = {}
 
@@ -30,9 +30,9 @@ class Results:
         """Drop the others."""
         kept = []
         for item in items:
-            named = cases_of(item.name, (mark.args for mark in item.iter_markers("fault"))) & self.wanted
-            if named:
-                self.tests[item.nodeid] = named
+            numbers = cases_of(item.name, (mark.args for mark in item.iter_markers("fault"))) & self.numbers
+            if numbers:
+                self.tests[item.nodeid] = numbers
                 kept.append(item)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self.tests])
         items[:] = kept
@@ -58,10 +58,10 @@ def page(results: Results) -> tuple[str, list[int]]:
             open_cases.append(number)
         functions = sorted({test.partition("[")[0].removeprefix("tests/") for test in of_case[number]})
         result = ", ".join(f"{count} {word}" for word, count in sorted(ended.items())) or "no test"
-        cells = (str(number), case, promise, "<br>".join(f"`{one}`" for one in functions), result)
+        cells = (str(number), case, promise, "<br>".join(f"`{function}`" for function in functions), result)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    held = len(rows) - len(open_cases)
-    head = [f"# Faults: {held} of {len(rows)} cases are held", "", "| | case | promise | tests | result |"]
+    passed = len(rows) - len(open_cases)
+    head = [f"# Faults: {passed} of {len(rows)} cases are held", "", "| | case | promise | tests | result |"]
     return "\n".join([*head, "|---|---|---|---|---|", *rows, ""]), open_cases
 
 
@@ -70,12 +70,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("cases", nargs="*", type=int, help="numbers; all of them by default")
     parser.add_argument("--out", type=Path, default=Path("faults.md"), help="where the page goes")
-    given = parser.parse_args()
-    results = Results(set(given.cases) or set(cases()))
+    arguments = parser.parse_args()
+    results = Results(set(arguments.cases) or set(cases()))
     pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", "tests"], plugins=[results])
     text, open_cases = page(results)
-    given.out.write_text(text, encoding="utf-8")
-    sys.stdout.write(f"{text.splitlines()[0].removeprefix('# ')}: {given.out}\n")
+    arguments.out.write_text(text, encoding="utf-8")
+    sys.stdout.write(f"{text.splitlines()[0].removeprefix('# ')}: {arguments.out}\n")
     if open_cases:
         sys.stdout.write(f"not held: {', '.join(map(str, open_cases))}\n")
     return bool(open_cases)

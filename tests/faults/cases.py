@@ -13,11 +13,11 @@ _NAME = re.compile(r"test_fault_0*(\d+)_")
 
 def cases() -> dict[int, tuple[str, str]]:
     """Number -> the case, and what is promised."""
-    found = {}
+    promises = {}
     for match in _CASE.finditer(LIST.read_text(encoding="utf-8")):
         words, arrow, promise = " ".join(match[2].split()).rpartition(" -> ")
-        found[int(match[1])] = (words, promise) if arrow else (promise, "as it says")
-    return found
+        promises[int(match[1])] = (words, promise) if arrow else (promise, "as it says")
+    return promises
 
 
 def cases_of(name: str, marks: Iterator[tuple[int, ...]]) -> set[int]:

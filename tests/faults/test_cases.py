@@ -12,11 +12,11 @@ _MARK = re.compile(r"@pytest\.mark\.fault\(([\d, ]+)\)|test_fault_0*(\d+)_")
 
 
 def test_cases_and_tests_name_each_other() -> None:
-    named = set()
+    numbers = set()
     for file in TESTS.rglob("test_*.py"):
         for marked, called in _MARK.findall(file.read_text(encoding="utf-8")):
-            named |= {int(number) for number in (marked or called).split(",")}
-    assert named == set(cases())
+            numbers |= {int(number) for number in (marked or called).split(",")}
+    assert numbers == set(cases())
 
 
 def test_the_list_counts_on() -> None:

@@ -288,7 +288,7 @@ def libsvm_from_zero() -> None:
 def ids_as_floats() -> None:
     qid = arrays()[2]
     write_frame("t.csv", qid=qid.astype(float))
-    write_frame("u.csv", qid=[f"{one}.5" for one in qid])
+    write_frame("u.csv", qid=[f"{query}.5" for query in qid])
     assert boostrank.read("t.csv").queries.qid.tolist() == list(range(1, 7))
     refused(*train("u.csv"), says=("u.csv:2", "'1.5'"))
 
@@ -326,11 +326,11 @@ def feature_given_twice() -> None:
 def names_in_rows() -> None:
     Path("named.txt").write_text("# rows\n1 qid:1 bm25:0.3 ctr:1 # d1\n0 qid:1 bm25:0.5\n")
     result = invoke(*train("named.txt"))
-    said = re.search(r"python (-c .*)", result.stderr)
+    command = re.search(r"python (-c .*)", result.stderr)
     assert result.exit_code == 2
     assert "named.txt:2" in result.stderr
-    assert said
-    subprocess.check_call([sys.executable, *shlex.split(said[1])])
+    assert command
+    subprocess.check_call([sys.executable, *shlex.split(command[1])])
     data = boostrank.read("named.txt.csv", layout="dense")
     assert data.feature_names == ("bm25", "ctr")
     assert data.features.tolist() == np.float32([[0.3, 1], [0.5, 0]]).tolist()
@@ -399,7 +399,8 @@ def names_below_a_header() -> None:
 def ids_that_are_none() -> None:
     qid = arrays()[2]
     for word in ("nan", "<NA>", "None"):
-        write_frame("t.csv", qid=[word if one == 3 else f"{one}.0" for one in qid])
+        qid_cells = [word if query == 3 else f"{query}.0" for query in qid]
+        write_frame("t.csv", qid=qid_cells)
         refused(*train("t.csv"), says=("t.csv:42", "'qid'"))
     write_frame("t.csv", qid=np.where(qid < 4, "1.23457E+15", "2.34568E+15"))
     refused(*train("t.csv"), says=("t.csv:2", "'1.23457E+15'"))
@@ -412,10 +413,13 @@ def words_for_missing_values() -> None:
     X = arrays()[0]
     for word in ("\\N", "<NA>", "NaT", "#DIV/0!", "."):
         write_frame("t.csv", a=[word, *X[1:, 0]])
-        told = invoke(*train("t.csv")).stderr
-        assert shlex.split(told[told.index("--missing-token") :])[:2] == ["--missing-token", word]
-        told = invoke("doctor", "t.csv").stdout
-        assert shlex.split(told[told.index("--missing-token") :].partition("\n")[0])[:2] == ["--missing-token", word]
+        printed = invoke(*train("t.csv")).stderr
+        assert shlex.split(printed[printed.index("--missing-token") :])[:2] == ["--missing-token", word]
+        printed = invoke("doctor", "t.csv").stdout
+        assert shlex.split(printed[printed.index("--missing-token") :].partition("\n")[0])[:2] == [
+            "--missing-token",
+            word,
+        ]
 
 
 @case(7, "a value as tools write it", "numbers with a unit: the place, and no advice to leave the column out")
@@ -423,11 +427,11 @@ def numbers_with_units() -> None:
     for form in ("{}%", "${}", "1,{:03.0f}.5"):
         write_frame("t.csv", a=[form.format(i) for i in range(120)])
         for command in (train("t.csv"), ("doctor", "t.csv")):
-            told = invoke(*command)
-            assert told.exit_code == 2
-            assert "t.csv:2" in told.output
-            assert repr(form.format(0)) in told.output
-            assert "--drop" not in told.output
+            result = invoke(*command)
+            assert result.exit_code == 2
+            assert "t.csv:2" in result.output
+            assert repr(form.format(0)) in result.output
+            assert "--drop" not in result.output
 
 
 @case(7, "a value as tools write it", "columns by names in any case, without an index of any name")
@@ -500,8 +504,8 @@ def argument_inside_params() -> None:
 
 @case(23, "names people type", "the module, without an import")
 def tracking_is_an_attribute() -> None:
-    shown = "import boostrank; print(boostrank.tracking.JsonLines.__name__, 'Any' in dir(boostrank.tracking))"
-    assert subprocess.check_output([sys.executable, "-c", shown], text=True).split() == ["JsonLines", "False"]
+    program = "import boostrank; print(boostrank.tracking.JsonLines.__name__, 'Any' in dir(boostrank.tracking))"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True).split() == ["JsonLines", "False"]
     assert {"train", "BoostRanker", "tracking", "report"} <= set(dir(boostrank))
     assert not {"Any", "annotations", "import_module"} & set(dir(boostrank))
 
@@ -514,7 +518,7 @@ def metric_as_an_objective() -> None:
 
 @case(6, "names people type", "an engine's parameter given as an option: where it goes")
 def parameters_as_options() -> None:
-    for given, place in {
+    for option, remedy in {
         "--n-estimators": "--rounds",
         "--iterations": "--rounds",
         "--eval-metric": "--metric",
@@ -522,7 +526,7 @@ def parameters_as_options() -> None:
         "--max-depth": "--param max_depth=",
         "--tree-method": "--param tree_method=",
     }.items():
-        refused("train", "t.txt", given, "3", says=(given, place))
+        refused("train", "t.txt", option, "3", says=(option, remedy))
     assert "--rounds" not in invoke("report", "m.txt", "t.txt", "--n-estimators", "3").stderr
 
 
@@ -570,8 +574,10 @@ def arguments_of_other_fits() -> None:
     X, y, qid = arrays()
     sizes = [20] * 6
 
-    def trained(**given: Any) -> Any:
-        return boostrank.BoostRanker("lambdarank", n_estimators=3, eval_at=3, verbosity=-1).fit(X, y, qid=qid, **given)
+    def trained(**options: Any) -> Any:
+        return boostrank.BoostRanker("lambdarank", n_estimators=3, eval_at=3, verbosity=-1).fit(
+            X, y, qid=qid, **options
+        )
 
     pair = (X[:40, ::-1], y[:40])
     watched = {"eval_set": [pair], "eval_group": [sizes[:2]]}
@@ -609,10 +615,10 @@ def metrics_of_ones_own() -> None:
 
     ranker = boostrank.BoostRanker("lambdarank", n_estimators=2, eval_at=3, verbosity=-1)
     ranker.fit(X, y, qid=qid, eval_set=[(X[:40], y[:40])], eval_qid=[qid[:40]], eval_metric=["ndcg", two, four])
-    found = ranker.evals_result_["valid_0"]
-    assert list(found) == ["ndcg@3", "two", "four"]
-    assert found["two"][-1] == pytest.approx(ranker.predict(X[:40]).mean())
-    assert found["four"] == [40, 40]
+    history = ranker.evals_result_["valid_0"]
+    assert list(history) == ["ndcg@3", "two", "four"]
+    assert history["two"][-1] == pytest.approx(ranker.predict(X[:40]).mean())
+    assert history["four"] == [40, 40]
     np.testing.assert_array_equal(seen["two"], y[:40])
     assert seen["four"][0] is None
     assert list(seen["four"][1]) == [20, 20]
@@ -622,11 +628,11 @@ def metrics_of_ones_own() -> None:
 def arguments_of_other_predicts() -> None:
     X, y, qid = arrays()
     ranker = boostrank.BoostRanker("lambdarank", n_estimators=4, verbosity=-1).fit(X, y, qid=qid)
-    own = ranker.booster_.predict
+    predict = ranker.booster_.predict
     for theirs in ({}, {"num_iteration": 2}, {"pred_leaf": True}, {"pred_contrib": True}):
-        np.testing.assert_allclose(ranker.predict(X, raw_score=True, **theirs), own(X, **theirs), atol=1e-9)
+        np.testing.assert_allclose(ranker.predict(X, raw_score=True, **theirs), predict(X, **theirs), atol=1e-9)
     of_range = ranker.predict(X, output_margin=True, iteration_range=(1, 3))
-    np.testing.assert_allclose(of_range, own(X, start_iteration=1, num_iteration=2), atol=1e-9)
+    np.testing.assert_allclose(of_range, predict(X, start_iteration=1, num_iteration=2), atol=1e-9)
     np.testing.assert_array_equal(ranker.predict(X, iteration_range=(0, 0)), ranker.predict(X))
     with pytest.raises(boostrank.ParameterError, match=r"num_iteratin.*'num_iteration'"):
         ranker.predict(X, num_iteratin=3)
@@ -665,8 +671,8 @@ def ranker_to_continue() -> None:
     X, y, qid = arrays()
     data = RankingDataset.from_arrays(X, y, qid=qid)
     theirs = lightgbm.LGBMRanker(n_estimators=2, verbose=-1).fit(X, y, group=[20] * 6)
-    for held in (theirs, boostrank.BoostRanker("lambdarank", n_estimators=2, verbosity=-1).fit(X, y, qid=qid)):
-        model = boostrank.train({"objective": "lambdarank", "verbosity": -1}, data, 1, init_model=held)
+    for ranker in (theirs, boostrank.BoostRanker("lambdarank", n_estimators=2, verbosity=-1).fit(X, y, qid=qid)):
+        model = boostrank.train({"objective": "lambdarank", "verbosity": -1}, data, 1, init_model=ranker)
         assert model.num_trees() == 3
 
 
@@ -700,14 +706,15 @@ def write_table(path: str, names: tuple[str, ...] = ("a", "b", "c"), scores: obj
     """Write some of the features as CSV, with the labels or with scores."""
     X, y, qid = arrays()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])[list(names)].assign(qid=qid)
-    frame.assign(**({"label": y} if scores is None else {"logged": scores})).to_csv(path, index=False)
+    column = {"label": y} if scores is None else {"logged": scores}
+    frame.assign(**column).to_csv(path, index=False)
 
 
 def found_by_doctor(*command: object) -> list[dict[str, Any]]:
     """Errors that the doctor finds."""
-    told = invoke("doctor", *command, "--json")
-    assert told.exit_code == 2
-    return [finding for finding in json.loads(told.stdout) if finding["severity"] == "error"]
+    result = invoke("doctor", *command, "--json")
+    assert result.exit_code == 2
+    return [finding for finding in json.loads(result.stdout) if finding["severity"] == "error"]
 
 
 @case(6, "doctor and train agree", "one error: the judged file has no features")
@@ -727,10 +734,10 @@ def features_that_nothing_splits() -> None:
 @case(4, "doctor and train agree", "infinite values read as missing, with no row left out")
 def infinite_values() -> None:
     write_frame("t.csv", a=[np.inf, *arrays()[0][1:, 0]])
-    (found,) = found_by_doctor("t.csv")
-    assert found["options"] == "--inf missing"
-    accepted("doctor", "t.csv", *found["options"].split())
-    accepted(*train("t.csv", *found["options"].split()))
+    (finding,) = found_by_doctor("t.csv")
+    assert finding["options"] == "--inf missing"
+    accepted("doctor", "t.csv", *finding["options"].split())
+    accepted(*train("t.csv", *finding["options"].split()))
 
 
 @case(0, "doctor and train agree", "all columns of text in one run, each with its option")
@@ -738,18 +745,18 @@ def columns_of_text() -> None:
     X, y, qid = arrays()
     text = {"brand": ["red", "blue", "green"] * 40, "code": [f"p{i}" for i in range(120)]}
     pd.DataFrame({"label": y, "qid": qid, "x": X[:, 0]} | text).to_csv("t.csv", index=False)
-    (found,) = found_by_doctor("t.csv")
-    assert found["options"] == "--drop code --categorical brand"
-    refused(*train("t.csv"), says=("t.csv:2", "'code'", "'brand'", found["options"]))
-    accepted("doctor", "t.csv", *found["options"].split())
+    (finding,) = found_by_doctor("t.csv")
+    assert finding["options"] == "--drop code --categorical brand"
+    refused(*train("t.csv"), says=("t.csv:2", "'code'", "'brand'", finding["options"]))
+    accepted("doctor", "t.csv", *finding["options"].split())
 
 
 @case(26, "doctor and train agree", "one finding, and no advice that leaves out most rows")
 def rows_that_name_a_feature_twice() -> None:
     Path("t.txt").write_text("".join(f"{i % 3} qid:{i // 4} 1:{i} 1:2\n" for i in range(24)))
-    (found,) = found_by_doctor("t.txt")
-    assert (found["count"], found["line"], found["options"]) == (24, 1, "")
-    assert "skip" not in found["fix"]
+    (finding,) = found_by_doctor("t.txt")
+    assert (finding["count"], finding["line"], finding["options"]) == (24, 1, "")
+    assert "skip" not in finding["fix"]
 
 
 @case(0, "any ranker anywhere", "a comparison: each model takes its own columns")
@@ -757,12 +764,12 @@ def model_with_one_more_feature() -> None:
     for name, features in (("old", ("c", "a")), ("new", ("a", "b", "c"))):
         write_table(f"{name}.csv", features)
         accepted(*train(f"{name}.csv", model=f"{name}.txt"))
-    old, new = (boostrank.RankingModel.load(f"{name}.txt") for name in ("old", "new"))
+    old, new = boostrank.RankingModel.load("old.txt"), boostrank.RankingModel.load("new.txt")
     data = boostrank.read("new.csv")
     expected = boostrank.compare(old.predict(boostrank.read("old.csv")), new, data).metrics["ndcg@10"].mean
     assert boostrank.compare(old, new, data).metrics["ndcg@10"].mean == expected
-    found = json.loads(accepted("compare", "old.txt", "new.txt", "new.csv", "--json").stdout)
-    assert found["metrics"]["ndcg@10"]["mean"] == expected
+    comparison = json.loads(accepted("compare", "old.txt", "new.txt", "new.csv", "--json").stdout)
+    assert comparison["metrics"]["ndcg@10"]["mean"] == expected
     measured = json.loads(accepted("evaluate", "old.txt", "new.txt", "new.csv", "--json").stdout)
     assert measured["new.txt"]["ndcg@10"]["difference"] == expected
     rows = [
@@ -770,8 +777,8 @@ def model_with_one_more_feature() -> None:
         for row in csv.reader(Path("new.csv").read_text().splitlines())
     ]
     Path("named.svm").write_text("".join(["# f1: a\n# f2: b\n# f3: c\n", *rows[1:]]))
-    named = accepted("evaluate", "old.txt", "new.txt", "named.svm", "--zero-based", "false", "--json")
-    assert json.loads(named.stdout) == measured
+    printed = accepted("evaluate", "old.txt", "new.txt", "named.svm", "--zero-based", "false", "--json")
+    assert json.loads(printed.stdout) == measured
     accepted("report", "new.txt", "new.csv", "--baseline", "old.txt", "--only", "verdict", "-o", "r.html")
 
 
@@ -797,8 +804,8 @@ def several_rankers() -> None:
         Path(file).write_text("".join(f"{score!r}\n" for score in rng.normal(size=120).tolist()))
 
     def p_of(*rankers: str) -> list[float]:
-        found = json.loads(accepted("evaluate", *rankers, "t.csv", "--metric", "ndcg@5", "--json").stdout)
-        return [found[one]["ndcg@5"]["p"] for one in rankers[1:]]
+        results = json.loads(accepted("evaluate", *rankers, "t.csv", "--metric", "ndcg@5", "--json").stdout)
+        return [results[ranker]["ndcg@5"]["p"] for ranker in rankers[1:]]
 
     alone = [p_of(files[0], file)[0] for file in files[1:]]
     np.testing.assert_allclose(p_of(*files), holm(alone))
@@ -815,10 +822,10 @@ def search_without_queries() -> None:
 @case(0, "names people type", "the same quality with --log and checkpoints as without")
 def log_of_a_nightly_job() -> None:
     Path("t.txt").write_text("".join(f"{i % 3} qid:{i // 8} 1:{i * 7 % 11} 2:{i % 5}\n" for i in range(96)))
-    found = accepted(
+    result = accepted(
         "train", "t.txt", "--rounds", 1, "--log", "l.jsonl", "--checkpoint-every", 1, "--model", "m", "--json"
     )
-    assert json.loads(found.stdout)["quality"] == "good"
+    assert json.loads(result.stdout)["quality"] == "good"
     model = boostrank.RankingModel.load("m")
     assert f"{model.num_trees()} trees" in repr(model)
 

@@ -41,8 +41,8 @@ def lightgbm_sets() -> tuple[Any, Any]:
 def stopped(backend: str, **params: Any) -> BoostRanker:
     """A ranker with a linear start that was stopped early."""
     watched: dict[str, Any] = {"eval_set": [(X[VALID], Y[VALID])], "eval_qid": [QID[VALID]]}
-    own = FAST | {"backend": backend, "n_estimators": 40, "early_stopping_rounds": 2, "start": "linear"} | params
-    return BoostRanker(**own).fit(X[TRAIN], Y[TRAIN], qid=QID[TRAIN], **watched)
+    settings = FAST | {"backend": backend, "n_estimators": 40, "early_stopping_rounds": 2, "start": "linear"} | params
+    return BoostRanker(**settings).fit(X[TRAIN], Y[TRAIN], qid=QID[TRAIN], **watched)
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,8 @@ def rankers() -> dict[str, BoostRanker]:
 # Reports, row 2: validation on the training data keeps its own queries and weights.
 
 
-def history(features: Any, labels: Any, **given: Any) -> Any:
-    fitted = ranker().fit(X, Y, group=SIZES, eval_set=[(features, labels)], eval_at=[10], **given)
+def history(features: Any, labels: Any, **options: Any) -> Any:
+    fitted = ranker().fit(X, Y, group=SIZES, eval_set=[(features, labels)], eval_at=[10], **options)
     return next(iter(fitted.evals_result_.values()))["ndcg@10"]
 
 
@@ -102,15 +102,15 @@ def test_report_15_arguments_of_lightgbm_3(capsys: pytest.CaptureFixture[str]) -
     def loss(scores: Any, dataset: Any) -> Any:
         return scores - dataset.get_label(), np.ones_like(scores)
 
-    own = [boostrank.train(PLAIN | {name: loss}, lightgbm_sets()[0], 2) for name in ("objective",)]
-    own.append(boostrank.train(PLAIN, lightgbm_sets()[0], 2, fobj=loss, verbose_eval=False))
-    assert len({each.to_bytes() for each in own}) == 1
+    models = [boostrank.train(PLAIN | {name: loss}, lightgbm_sets()[0], 2) for name in ("objective",)]
+    models.append(boostrank.train(PLAIN, lightgbm_sets()[0], 2, fobj=loss, verbose_eval=False))
+    assert len({model.to_bytes() for model in models}) == 1
     coded = RankingDataset.from_arrays(np.c_[X, QID % 3], Y, qid=QID)
     assert boostrank.train(PLAIN, coded, 2, categorical_feature=[4]).categories.keys() == {"f5"}
 
 
 @pytest.mark.parametrize(
-    ("given", "remedy"),
+    ("arguments", "remedy"),
     [
         ({"learning_rates": [0.1] * 5}, r"reset_parameter\(learning_rate"),
         ({"feature_name": list("abcd")}, "feature_names="),
@@ -120,14 +120,15 @@ def test_report_15_arguments_of_lightgbm_3(capsys: pytest.CaptureFixture[str]) -
         ({"callbacks": [5]}, "callable"),
     ],
 )
-def test_report_15_what_cannot_be_taken_names_what_to_pass(given: Any, remedy: str) -> None:
+def test_report_15_what_cannot_be_taken_names_what_to_pass(arguments: Any, remedy: str) -> None:
     with pytest.raises(InputError, match=remedy):
-        boostrank.train(PLAIN, lightgbm_sets()[0], 5, **given)
+        boostrank.train(PLAIN, lightgbm_sets()[0], 5, **arguments)
 
 
 @pytest.mark.parametrize("backend", ENGINES)
 def test_report_15_arguments_of_xgboost(backend: str) -> None:
-    train, valid = (RankingDataset.from_arrays(X[rows], Y[rows], qid=QID[rows]) for rows in (TRAIN, VALID))
+    train = RankingDataset.from_arrays(X[TRAIN], Y[TRAIN], qid=QID[TRAIN])
+    valid = RankingDataset.from_arrays(X[VALID], Y[VALID], qid=QID[VALID])
     usual = boostrank.train(
         PLAIN | {"early_stopping_round": 2}, train, 40, [valid, train], ["valid", "train"], backend=backend
     )
@@ -167,7 +168,8 @@ def test_report_15_callbacks_of_xgboost() -> None:
     rounds = stopped("xgboost", early_stopping_rounds=None, callbacks=theirs).best_iteration_
     assert rounds == stopped("xgboost").best_iteration_
     rates = [xgb.callback.LearningRateScheduler([0.3] * 5)]
-    slow, fast = (ranker(backend="xgboost", callbacks=some).fit(X, Y, qid=QID).predict(X) for some in (None, rates))
+    slow = ranker(backend="xgboost", callbacks=None).fit(X, Y, qid=QID).predict(X)
+    fast = ranker(backend="xgboost", callbacks=rates).fit(X, Y, qid=QID).predict(X)
     assert np.ptp(fast) > np.ptp(slow)
 
 
@@ -230,10 +232,10 @@ def test_report_16_a_loaded_ranker_matches_columns_by_name(tmp_path: Path) -> No
 @pytest.mark.parametrize("objective", ["rank:ndcg", "rank:map", "rank:pairwise"])
 def test_report_17_xgboosts_objectives_with_its_backend(objective: str) -> None:
     labels = Y > 2 if objective == "rank:map" else Y
-    own = {"lambdarank_pair_method": "topk", "tree_method": "hist"}
-    fitted = ranker(objective=objective, backend="xgboost", **own).fit(X, labels, qid=QID)
+    of_xgboost = {"lambdarank_pair_method": "topk", "tree_method": "hist"}
+    fitted = ranker(objective=objective, backend="xgboost", **of_xgboost).fit(X, labels, qid=QID)
     data = RankingDataset.from_arrays(X, labels, qid=QID)
-    whole = {"objective": f"xgboost:{objective}", "num_threads": 1, "verbosity": -1, **own}
+    whole = {"objective": f"xgboost:{objective}", "num_threads": 1, "verbosity": -1, **of_xgboost}
     expected = boostrank.train(whole, data, 3, backend="xgboost")
     np.testing.assert_array_equal(fitted.predict(X), expected.predict(X))
     with pytest.raises(InputError, match="backend='xgboost'"):
@@ -288,9 +290,9 @@ def test_first_use_python_03_objectives_by_number_of_arguments(backend: str) -> 
             return scores - labels, np.ones_like(scores)
 
     losses = [lambda y, p: (p - y, np.ones_like(p)), four, Loss()]
-    found = [ranker(objective=loss, backend=backend).fit(X, Y, qid=QID).predict(X) for loss in losses]
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
+    of_each_loss = [ranker(objective=loss, backend=backend).fit(X, Y, qid=QID).predict(X) for loss in losses]
+    np.testing.assert_array_equal(of_each_loss[0], of_each_loss[1])
+    np.testing.assert_array_equal(of_each_loss[0], of_each_loss[2])
     assert seen[0] == (None, SIZES)
     with pytest.raises(InputError, match="p"):
         ranker(objective=lambda p: p, backend=backend).fit(X, Y, qid=QID)
@@ -353,8 +355,8 @@ def test_first_use_python_13_xgboosts_idioms_give_the_rankers_scores(rankers: An
         for last in (0, rounds, fitted.best_iteration + 1, booster.best_iteration + 1):
             np.testing.assert_array_equal(booster.predict(rows, iteration_range=(0, last)), scores)
         np.testing.assert_array_equal(booster.inplace_predict(X, iteration_range=(0, rounds)), scores)
-        one = booster.predict(rows, iteration_range=(0, 1))
-        np.testing.assert_array_equal(one, fitted.predict(X, num_iteration=1))
+        first_round = booster.predict(rows, iteration_range=(0, 1))
+        np.testing.assert_array_equal(first_round, fitted.predict(X, num_iteration=1))
     np.testing.assert_array_equal(fitted.predict(X, iteration_range=(0, rounds)), scores)
     fitted.booster_.save_model(tmp_path / "m.json")
     theirs = xgb.XGBRanker()

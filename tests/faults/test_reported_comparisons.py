@@ -72,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def working_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     return folder
 
@@ -81,19 +81,20 @@ def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_first_use_python_07_a_function_of_a_query_is_compared(data: RankingDataset) -> None:
-    found = boostrank.compare(noisy(1, 1), noisy(1.5, 2), data, [best_on_top, "ndcg@10"])
-    d = found.metrics["best_on_top"]
+    comparison = boostrank.compare(noisy(1, 1), noisy(1.5, 2), data, [best_on_top, "ndcg@10"])
+    d = comparison.metrics["best_on_top"]
     assert d.old == pytest.approx(np.nanmean(all_on_top(Y, noisy(1, 1), SIZES)))
     assert d.queries == int(np.isfinite(all_on_top(Y, Y, SIZES)).sum()) < SIZES.size
     assert d.low < d.mean < d.high
     assert 0 < d.p <= 1
-    assert "best_on_top" in json.dumps(found.to_dict())
-    assert pickle.loads(pickle.dumps(found)).metrics["best_on_top"] == d
+    assert "best_on_top" in json.dumps(comparison.to_dict())
+    assert pickle.loads(pickle.dumps(comparison)).metrics["best_on_top"] == d
 
 
 def test_first_use_python_07_a_function_of_all_queries_gives_the_same(data: RankingDataset) -> None:
-    one, other = (boostrank.compare(noisy(1, 1), noisy(1.5, 2), data, f) for f in (best_on_top, all_on_top))
-    first, second = one.metrics["best_on_top"], other.metrics["all_on_top"]
+    by_query = boostrank.compare(noisy(1, 1), noisy(1.5, 2), data, best_on_top)
+    at_once = boostrank.compare(noisy(1, 1), noisy(1.5, 2), data, all_on_top)
+    first, second = by_query.metrics["best_on_top"], at_once.metrics["all_on_top"]
     assert (first.mean, first.low, first.p) == (second.mean, second.low, second.p)
 
 
@@ -173,22 +174,22 @@ def test_first_use_python_07_folds_report_and_importance_take_a_function(data: R
     assert boostrank.reporting.importance(model, data, best_on_top, repeats=1).metric == "best_on_top"
 
 
-def test_first_use_cli_07_a_function_in_a_file(here: Path) -> None:
-    found = invoke("evaluate", "old.scores", "d.txt", "--metric", "own.py:best_on_top", "--json")
-    assert found.exit_code == 0, found.stderr
+def test_first_use_cli_07_a_function_in_a_file(working_folder: Path) -> None:
+    result = invoke("evaluate", "old.scores", "d.txt", "--metric", "own.py:best_on_top", "--json")
+    assert result.exit_code == 0, result.stderr
     expected = boostrank.evaluate(noisy(1, 1), RankingDataset.from_arrays(X, Y, group=SIZES), best_on_top)
-    assert json.loads(found.stdout)["best_on_top"]["mean"] == pytest.approx(expected["best_on_top"].mean)
+    assert json.loads(result.stdout)["best_on_top"]["mean"] == pytest.approx(expected["best_on_top"].mean)
     for metric, says in (("own.py:broken", "query 1"), ("own.py:", "own.py:NAME"), ("own.py:absent", "best_on_top")):
         refused = invoke("compare", "old.scores", "new-1.scores", "d.txt", "--metric", metric)
         assert refused.exit_code == 2
         assert says in refused.stderr
 
 
-def test_first_use_cli_07_train_and_compare_take_a_function_in_a_file(here: Path) -> None:
+def test_first_use_cli_07_train_and_compare_take_a_function_in_a_file(working_folder: Path) -> None:
     how = ("--quality", "plain", "--rounds", 3, "--threads", 1, "--metric", "own.py:best_on_top", "--early-stopping", 2)
     trained = invoke("train", "d.txt", "--valid", "d.txt", "-m", "m.txt", *how)
     assert trained.exit_code == 0, trained.stderr
-    assert json.loads((here / "m.txt.meta.json").read_text())["metrics"] == ["best_on_top"]
+    assert json.loads((working_folder / "m.txt.meta.json").read_text())["metrics"] == ["best_on_top"]
     gate = ("--metric", "own.py:best_on_top", "--fail-if", "best_on_top < 3", "--json")
     compared = invoke("compare", "old.scores", "m.txt", "d.txt", *gate)
     assert compared.exit_code == 1, compared.stderr
@@ -203,23 +204,23 @@ def several(data: RankingDataset) -> Comparison:
 
 
 def test_first_use_python_06_what_was_not_measured_is_not_zero(data: RankingDataset) -> None:
-    found = boostrank.compare(noisy(1, 1), noisy(1.3, 2), data)
-    d = found.metrics["ndcg@10"]
+    comparison = boostrank.compare(noisy(1, 1), noisy(1.3, 2), data)
+    d = comparison.metrics["ndcg@10"]
     assert math.isnan(d.matters)
     assert math.isnan(d.luck)
-    assert found.to_dict()["metrics"]["ndcg@10"]["matters"] is None
+    assert comparison.to_dict()["metrics"]["ndcg@10"]["matters"] is None
     assert not d.by_luck
-    assert "over queries only" in found.luck_words("ndcg@10")
-    assert "nan" not in repr(found)
+    assert "over queries only" in comparison.luck_words("ndcg@10")
+    assert "nan" not in repr(comparison)
 
 
 def test_first_use_python_06_several_trainings_add_their_luck(data: RankingDataset, several: Comparison) -> None:
-    d, one = several.metrics["ndcg@10"], boostrank.compare(noisy(1, 1), noisy(1.3, 3), data).metrics["ndcg@10"]
+    d, single = several.metrics["ndcg@10"], boostrank.compare(noisy(1, 1), noisy(1.3, 3), data).metrics["ndcg@10"]
     means = [boostrank.evaluate(noisy(1.3, i), data, "ndcg@10")["ndcg@10"].mean for i in (3, 4, 5)]
     assert several.models["ndcg@10"]["new"] == pytest.approx(means)
     assert d.new == pytest.approx(np.mean(means))
     assert d.luck > 0
-    assert math.isnan(one.luck)
+    assert math.isnan(single.luck)
     assert f"{min(means):.4f} to {max(means):.4f}" in several.luck_words("ndcg@10")
 
 
@@ -227,12 +228,11 @@ def test_first_use_python_06_the_combined_interval_is_a_two_way_one() -> None:
     rng = np.random.default_rng(0)
     hits = {"both": 0, "queries": 0}
     for _ in range(300):
-        a, b = (
-            rng.normal(0, 0.1, (200, 1)) + 0.01 * rng.normal(size=4) + 0.02 * rng.normal(size=(200, 4)) for _ in "ab"
-        )
+        a = rng.normal(0, 0.1, (200, 1)) + 0.01 * rng.normal(size=4) + 0.02 * rng.normal(size=(200, 4))
+        b = rng.normal(0, 0.1, (200, 1)) + 0.01 * rng.normal(size=4) + 0.02 * rng.normal(size=(200, 4))
         for name, sides in {"both": (a, b), "queries": [s.mean(axis=1, keepdims=True) for s in (a, b)]}.items():
-            found, _ = crossed_difference(*sides)
-            hits[name] += found.low <= 0 <= found.high
+            difference, _ = crossed_difference(*sides)
+            hits[name] += difference.low <= 0 <= difference.high
     assert hits["both"] >= 0.92 * 300 > hits["queries"] + 10
 
 
@@ -240,14 +240,14 @@ def test_first_use_python_06_the_gate_reads_the_combined_interval(data: RankingD
     bound = several.metrics["ndcg@10"].low
     rankers = [noisy(1, 1), noisy(1, 2)], [noisy(1.3, i) for i in (3, 4, 5)]
     for limit, failed in ((bound + 1e-6, True), (bound - 1e-6, False)):
-        found = boostrank.compare(*rankers, data, fail_if=f"low(ndcg@10) < {limit:.9f}")
-        assert found.failed is failed
+        comparison = boostrank.compare(*rankers, data, fail_if=f"low(ndcg@10) < {limit:.9f}")
+        assert comparison.failed is failed
 
 
-def test_first_use_cli_06_a_pattern_names_several_trainings(here: Path) -> None:
-    found = invoke("compare", "old.scores", "new-*.scores", "d.txt", "--json")
-    assert found.exit_code == 0, found.stderr
-    result = json.loads(found.stdout)
+def test_first_use_cli_06_a_pattern_names_several_trainings(working_folder: Path) -> None:
+    printed = invoke("compare", "old.scores", "new-*.scores", "d.txt", "--json")
+    assert printed.exit_code == 0, printed.stderr
+    result = json.loads(printed.stdout)
     assert len(result["models"]["ndcg@10"]["new"]) == 3
     assert result["metrics"]["ndcg@10"]["luck"] > 0
     assert "over queries only" in " ".join(invoke("compare", "old.scores", "new-1.scores", "d.txt").stdout.split())
@@ -257,7 +257,7 @@ def test_first_use_cli_06_a_pattern_names_several_trainings(here: Path) -> None:
         assert says in refused.stderr
 
 
-def test_first_use_cli_11_a_condition_on_an_end_of_the_interval(here: Path, data: RankingDataset) -> None:
+def test_first_use_cli_11_a_condition_on_an_end_of_the_interval(working_folder: Path, data: RankingDataset) -> None:
     d = boostrank.compare(noisy(1, 1), noisy(1.3, 2), data).metrics["ndcg@10"]
     for end, value in (("low", d.low), ("high", d.high)):
         for shift, status in ((1e-6, 1), (-1e-6, 0)):
@@ -296,15 +296,15 @@ def test_first_use_cli_11_the_floor_of_p_names_its_cause(data: RankingDataset) -
 def test_first_use_python_10_results_print_in_a_line(data: RankingDataset) -> None:
     model = boostrank.train(PLAIN, data, 2)
     results = boostrank.evaluate(model, data, "ndcg@1,3,5,10")
-    shown = [repr(one) for one in (*results.values(), data.queries, model.info)]
-    assert [text for text in shown if len(text) > 200 or "\n" in text] == []
+    lines = [repr(result) for result in (*results.values(), data.queries, model.info)]
+    assert [text for text in lines if len(text) > 200 or "\n" in text] == []
     assert f"{results['ndcg@10'].mean:.4f}" in repr(results)
 
 
 def test_first_use_python_10_siblings_are_as_short(data: RankingDataset) -> None:
-    found = boostrank.compare(noisy(1, 1), noisy(1.3, 2), data)
+    comparison = boostrank.compare(noisy(1, 1), noisy(1.3, 2), data)
     page = boostrank.report(boostrank.train(PLAIN, data, 2), data, only=["verdict"], threads=1)
-    assert max(len(repr(one)) for one in (found.churn, page)) < 600
+    assert max(len(repr(printed)) for printed in (comparison.churn, page)) < 600
 
 
 def test_first_use_python_11_functions_and_like(data: RankingDataset) -> None:
@@ -313,8 +313,8 @@ def test_first_use_python_11_functions_and_like(data: RankingDataset) -> None:
     other = RankingDataset.from_frame(frame[["c", "label", "b", "qid", "a"]], like=first)
     assert other.feature_names == first.feature_names
     assert (other.features == first.features).all()
-    own = boostrank.evaluate(Y, data, "map")["map"]
-    assert own.mean == boostrank.metrics.evaluate("map", Y, Y, SIZES)["map"].mean
+    result = boostrank.evaluate(Y, data, "map")["map"]
+    assert result.mean == boostrank.metrics.evaluate("map", Y, Y, SIZES)["map"].mean
     assert all(
         map(callable, (boostrank.evaluate, boostrank.report, boostrank.compare, boostrank.doctor, boostrank.tune))
     )

@@ -177,7 +177,7 @@ COLUMNS: dict[str, tuple[Any, list[Any]]] = {
     "timestamp": (pa.array(MIDNIGHTS), DAY_TEXT),
     "zone": (pa.array(MIDNIGHTS, pa.timestamp("us", "UTC")), DAY_TEXT),
     "time of day": (
-        pa.array([one.replace(hour=9, microsecond=500000) for one in MIDNIGHTS], pa.timestamp("ns")),
+        pa.array([midnight.replace(hour=9, microsecond=500000) for midnight in MIDNIGHTS], pa.timestamp("ns")),
         [f"{day} 09:00:00.5" for day in DAY_TEXT],
     ),
     "dictionary": (pa.array(DAYS).dictionary_encode(), DAY_TEXT),
@@ -191,18 +191,18 @@ def test_report_09_10_ids_are_the_same_text_in_files_and_frames(name: str) -> No
     table = pa.table({"label": [0, 1, 2, 1], "qid": column.take(pa.array([0, 0, 1, 1])), "x": [1.0, 2.0, 3.0, 4.0]})
     parquet.write_table(table, "t.parquet")
     feather.write_feather(table, "t.arrow")
-    found = {"parquet": boostrank.read("t.parquet"), "arrow": boostrank.read("t.arrow")}
+    datasets = {"parquet": boostrank.read("t.parquet"), "arrow": boostrank.read("t.arrow")}
     frames = {
         "table": table,
         "pandas": table.to_pandas(),
         "arrow in pandas": table.to_pandas(types_mapper=pd.ArrowDtype),
     }
     frames |= {} if name == "large decimal" else {"polars": pl.from_arrow(table)}  # polars has no decimal256
-    found |= {kind: RankingDataset.from_frame(frame) for kind, frame in frames.items()}
+    datasets |= {kind: RankingDataset.from_frame(frame) for kind, frame in frames.items()}
     if name != "binary":
         table.to_pandas().to_csv("t.csv", index=False)
-        found["csv"] = boostrank.read("t.csv")
-    assert {kind: data.queries.qid.tolist() for kind, data in found.items()} == dict.fromkeys(found, expected)
+        datasets["csv"] = boostrank.read("t.csv")
+    assert {kind: data.queries.qid.tolist() for kind, data in datasets.items()} == dict.fromkeys(datasets, expected)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_report_10_days_in_python_are_ids(ids: Any) -> None:
 
 def test_report_10_uuids_are_their_text() -> None:
     uuids = [UUID(bytes=bytes([i] * 16)) for i in (1, 2)]
-    column = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([one.bytes for one in uuids], pa.binary(16)))
+    column = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([uuid.bytes for uuid in uuids], pa.binary(16)))
     table = pa.table({"label": [0, 1], "qid": column, "x": [1.0, 2.0]})
     parquet.write_table(table, "t.parquet")
     read = boostrank.read("t.parquet"), RankingDataset.from_frame(table)
@@ -296,27 +296,30 @@ def test_heads_of_scikit_learn_after_other_comments_and_against_the_training_dat
 
 
 def test_first_use_cli_03_the_index_is_no_feature_of_a_table_or_file() -> None:
-    some = FRAME.assign(label=Y, qid=QID)[X[:, 1] < 0.9]
-    named = some.rename_axis("position")
-    parquet.write_table(pa.Table.from_pandas(named), "named.parquet")
-    tables = {"arrow": pa.Table.from_pandas(some), "polars": pl.from_arrow(pa.Table.from_pandas(some))}
-    tables |= {"named": pa.Table.from_pandas(named), "csv": pd.read_csv(Path(some.to_csv("t.csv") or "t.csv"))}
-    tables["polars from pandas"] = pl.from_pandas(some, include_index=True)
+    sample = FRAME.assign(label=Y, qid=QID)[X[:, 1] < 0.9]
+    with_index_name = sample.rename_axis("position")
+    parquet.write_table(pa.Table.from_pandas(with_index_name), "named.parquet")
+    tables = {"arrow": pa.Table.from_pandas(sample), "polars": pl.from_arrow(pa.Table.from_pandas(sample))}
+    tables |= {
+        "named": pa.Table.from_pandas(with_index_name),
+        "csv": pd.read_csv(Path(sample.to_csv("t.csv") or "t.csv")),
+    }
+    tables["polars from pandas"] = pl.from_pandas(sample, include_index=True)
     for table in tables.values():
         with pytest.warns(DataWarning, match="index"):
             data = RankingDataset.from_frame(table)
         assert data.feature_names == ("a", "b", "c")
         with pytest.warns(DataWarning, match="index"):
-            ranker = BoostRanker(**PLAIN).fit(table, some.label.to_numpy())
+            ranker = BoostRanker(**PLAIN).fit(table, sample.label.to_numpy())
         assert ranker.model_.feature_names == ("a", "b", "c", "label")
-        assert ranker.predict(table).size == len(some)
+        assert ranker.predict(table).size == len(sample)
     with pytest.warns(DataWarning, match="'position'"):
         assert boostrank.read("named.parquet").feature_names == ("a", "b", "c")
-    by_query = pa.Table.from_pandas(some.set_index("qid"))  # an index with a role stays
+    by_query = pa.Table.from_pandas(sample.set_index("qid"))  # an index with a role stays
     assert len(RankingDataset.from_frame(by_query).queries) == QUERIES
     with pytest.warns(DataWarning, match="index"):
         arrays = RankingDataset.from_arrays(
-            tables["arrow"].select(["a", "__index_level_0__"]), some.label, qid=some.qid
+            tables["arrow"].select(["a", "__index_level_0__"]), sample.label, qid=sample.qid
         )
     assert arrays.feature_names == ("a",)
 
@@ -335,16 +338,16 @@ def test_first_use_python_04_doctor_examines_frames_and_data_sets(kind: str) -> 
 
     sound = FRAME.assign(label=Y, qid=QID)
     assert boostrank.doctor(made(sound.assign(label=(3 * X[:, 0] * X[:, 1]).astype(int)))) == []
-    found = boostrank.doctor(made(sound.assign(even=5.0)), valid=made(sound.assign(even=5.0)))
-    assert [one.check for one in found] == ["leaked-queries", "constant-features"]
+    findings = boostrank.doctor(made(sound.assign(even=5.0)), valid=made(sound.assign(even=5.0)))
+    assert [finding.check for finding in findings] == ["leaked-queries", "constant-features"]
     (error,) = boostrank.doctor(made(sound.assign(label=1)))
     assert (error.check, error.severity.value) == ("nothing-to-learn", "error")
 
 
 def test_first_use_python_04_doctor_finds_what_training_refuses_in_frames() -> None:
     scattered = FRAME.assign(label=Y, qid=np.tile(np.arange(QUERIES), N // QUERIES))
-    assert [one.check for one in boostrank.doctor(scattered)] == ["split-queries"]
-    assert [one.check for one in boostrank.doctor(FRAME.assign(grades=Y, qid=QID), label="grades")] == []
+    assert [finding.check for finding in boostrank.doctor(scattered)] == ["split-queries"]
+    assert [finding.check for finding in boostrank.doctor(FRAME.assign(grades=Y, qid=QID), label="grades")] == []
     assert "label" in boostrank.doctor(FRAME.assign(qid=QID))[0].message
     with pytest.raises(ParameterError, match="from_arrays"):
         boostrank.doctor(X)
@@ -354,7 +357,7 @@ def test_first_use_python_04_doctor_finds_what_training_refuses_in_frames() -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "lines", "place", "token"),
+    ("name", "lines", "location", "token"),
     [
         ("t.tsv", ["label\tqid\tx", "0,5\t1\t2", "1\t1\t3"], "t.tsv:2", "'0,5'"),
         ("t.tsv", ["label\tqid\tx", "0\t1\t-2,5e1", "1\t1\t3"], "t.tsv:2", "'-2,5e1'"),
@@ -364,8 +367,8 @@ def test_first_use_python_04_doctor_finds_what_training_refuses_in_frames() -> N
         ("t.txt", ["0 qid:1 1:2,5"], "t.txt:1:9", "'2,5'"),
     ],
 )
-def test_report_14_decimal_commas_in_data_are_named(name: str, lines: list[str], place: str, token: str) -> None:
-    refused("train", write(name, lines), *TRAIN, "--model", "m.txt", says=(place, token, "decimal point"))
+def test_report_14_decimal_commas_in_data_are_named(name: str, lines: list[str], location: str, token: str) -> None:
+    refused("train", write(name, lines), *TRAIN, "--model", "m.txt", says=(location, token, "decimal point"))
 
 
 def test_report_14_decimal_commas_in_weights_are_named(model: str) -> None:
@@ -400,7 +403,8 @@ def test_first_use_python_09_label_minus_one_says_when_a_map_merges_grades() -> 
     with pytest.raises(DataError) as caught:  # nothing is merged
         boostrank.train({"verbosity": -1}, RankingDataset.from_arrays(X, np.where(Y > 1, 1, -1), qid=QID), 2)
     assert "not judged" not in str(caught.value)
-    path = write("t.txt", ["-1" + row[1:] if row[0] == "2" else row for row in rows()])
+    lines = ["-1" + row[1:] if row[0] == "2" else row for row in rows()]
+    path = write("t.txt", lines)
     assert "not judged" in invoke("doctor", path).stdout
 
 
@@ -428,7 +432,7 @@ def test_first_use_python_14_labels_between_grades_are_named_with_exponential_ga
     frame = FRAME.assign(label=Y * scale, qid=QID)
     frame.to_csv("t.csv", index=False)
     assert f"label {scale}" in accepted("train", "t.csv", *TRAIN, "--model", "m.txt").stderr
-    assert [one.check for one in boostrank.doctor("t.csv")] == ["broken-labels"]
+    assert [finding.check for finding in boostrank.doctor("t.csv")] == ["broken-labels"]
 
 
 def test_first_use_cli_14_split_says_the_shares() -> None:

@@ -103,7 +103,7 @@ def test_first_use_cli_02_a_feature_set_with_values_for_lacking_fields(target: s
 
 def test_first_use_cli_02_extractors_with_a_default_score() -> None:
     queries = [{"feature_name": name, "query": {"match": {"t": "q"}}, "default_score": 0} for name in NAMES]
-    Path("e.json").write_text(json.dumps({"feature_extractors": [{"query_extractor": one} for one in queries]}))
+    Path("e.json").write_text(json.dumps({"feature_extractors": [{"query_extractor": query} for query in queries]}))
     status, words = export("elastic", "--feature-names", "e.json")
     assert status == 2
     assert "'price'" in words

@@ -166,9 +166,9 @@ def test_first_use_python_12_a_table_without_row_order_says_so(lazy: Callable[..
 @pytest.mark.parametrize("values", ["labels", "weights"])
 def test_first_use_python_12_lazy_labels_are_refused(values: str) -> None:
     column = polars_lazy().select("label")
-    given = {"labels": {"y": column}, "weights": {"y": LABELS, "weight": column}}[values]
+    columns = {"labels": {"y": column}, "weights": {"y": LABELS, "weight": column}}[values]
     with pytest.raises(DataError, match=rf"{values} .*LazyFrame.*collect"):
-        RankingDataset.from_arrays(FRAME, qid=QUERIES, **given)
+        RankingDataset.from_arrays(FRAME, qid=QUERIES, **columns)
 
 
 def test_first_use_python_12_what_returns_a_table_is_named_with_the_method(ranker: BoostRanker) -> None:
@@ -195,7 +195,7 @@ def test_first_use_python_11_a_frame_is_read_like_the_training_data() -> None:
     np.testing.assert_array_equal(data.features, [[0.5, 1, 1], [0.5, np.nan, np.nan], [0.5, 2, np.nan]])
     with pytest.warns(DataWarning) as caught:
         others = RankingDataset.from_frame(later.assign(other=1), like=TRAIN.feature_space)
-    assert any("other" in str(one.message) for one in caught)
+    assert any("other" in str(warning.message) for warning in caught)
     np.testing.assert_array_equal(others.features, data.features)
 
 

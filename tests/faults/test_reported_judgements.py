@@ -37,16 +37,16 @@ def text_of(rows: list[tuple[Any, ...]], line: str) -> str:
 
 
 def ranked() -> list[tuple[str, str, int]]:
-    found = []
+    ranks = []
     for qid, of_query in SCORES.items():
-        found += [(qid, name, rank) for rank, name in enumerate(sorted(of_query, key=of_query.get)[::-1], 1)]
-    return found
+        ranks += [(qid, name, rank) for rank, name in enumerate(sorted(of_query, key=of_query.get)[::-1], 1)]
+    return ranks
 
 
 def evaluated(run: Path, qrels: Path) -> dict[str, float]:
     done = invoke("evaluate", run, "--qrels", qrels, "--metric", "ndcg@3", "--metric", "map", "--json")
     assert done.exit_code == 0, done.stderr
-    return {name: one["mean"] for name, one in json.loads(done.stdout).items()}
+    return {name: result["mean"] for name, result in json.loads(done.stdout).items()}
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,8 @@ def written(path: Path, content: Any) -> Path:
         }  # fmt: skip
         writers[path.suffix](path)
     else:
-        path.write_text(content if isinstance(content, str) else json.dumps(content, indent=1))
+        text = content if isinstance(content, str) else json.dumps(content, indent=1)
+        path.write_text(text)
     return path
 
 
@@ -108,14 +109,14 @@ QRELS = {
     "pyterrier.feather": frame_of(ROWS, "qid docno label"), "quepid.csv": frame_of(ROWS, "query docid rating"),
     "ir_datasets.csv": frame_of(ROWS, "query_id doc_id relevance"), "dict.json": GRADES,
     "lines.jsonl": text_of([(json.dumps({"qid": q, "docno": d, "label": g}),) for q, d, g in ROWS], "{}"),
-    "by_line.jsonl": text_of([(json.dumps({q: one}),) for q, one in GRADES.items()], "{}"),
+    "by_line.jsonl": text_of([(json.dumps({q: of_query}),) for q, of_query in GRADES.items()], "{}"),
     "camel.csv": frame_of(ROWS, "QueryId DocId Relevance"), "wrapped.json": {"qrels": GRADES},
     "scores.json": {"judgmentScores": {q: [{"docId": d, "score": str(g)} for d, g in of_query.items()]
                                        for q, of_query in GRADES.items()}},
     "texts.json": {"queries": [{"query_text": q, "ratings": of_query} for q, of_query in GRADES.items()]},
     "workbench.json": WORKBENCH, "hits.json": {"hits": {"hits": [{"_id": "1", "_source": WORKBENCH}]}},
     "rank_eval.json": RANK_EVAL, "rre.json": EVALUATOR, "text.parquet": frame_of(ROWS, "qid docno rel").astype(str),
-    "lists.json": {q: [{"doc_id": d, "label": g} for d, g in one.items()] for q, one in GRADES.items()},
+    "lists.json": {q: [{"doc_id": d, "label": g} for d, g in of_query.items()] for q, of_query in GRADES.items()},
 }  # fmt: skip
 RUNS = {
     "marco.run": text_of(ranked(), "{}\t{}\t{}"), "tabs.run": text_of(RUN, "{}\tQ0\t{}\t1\t{}\tmy tag"),
@@ -182,7 +183,7 @@ def test_report_12_documents_by_gain_and_refused_json(plain: Path, tmp_path: Pat
             assert (done.exit_code, words in done.stderr, str(path) in done.stderr) == (2, True, True), done.stderr
 
 
-@pytest.mark.parametrize(("content", "place", "words"), [
+@pytest.mark.parametrize(("content", "line", "words"), [
     ("q1 Q0 d1 1 0.5 t\nq1 Q0 d2 2 nan t\n", ":2", ("score", "'nan'", "'d2'")),
     ("q1 Q0 d1 1 0.5 t\nq1 Q0 d2 2 inf t\n", ":2", ("score", "'inf'")),
     ("q1 Q0 d1 1 0,5 t\n", ":1", ("'0,5'", "decimal point")),
@@ -195,27 +196,28 @@ def test_report_12_documents_by_gain_and_refused_json(plain: Path, tmp_path: Pat
     ('{"qid": "q1", "docno": "d1", "score": 1}\n{"qid": "q1", "docno": "d2", "score": null}\n', ":2", ("score",)),
 ])  # fmt: skip
 def test_report_13_scores_that_are_no_numbers_are_named(
-    content: str, place: str, words: tuple[str, ...], plain: Path, tmp_path: Path
+    content: str, line: str, words: tuple[str, ...], plain: Path, tmp_path: Path
 ) -> None:
-    run = written(tmp_path / "run.tsv" if content.startswith("q1\t") else tmp_path / "odd.csv", content)
+    file_name = "run.tsv" if content.startswith("q1\t") else "odd.csv"
+    run = written(tmp_path / file_name, content)
     done = invoke("evaluate", run, "--qrels", plain / "qrels")
     assert done.exit_code == 2
-    assert f"{run}{place}: " in done.stderr
+    assert f"{run}{line}: " in done.stderr
     assert all(word in done.stderr for word in words), done.stderr
 
 
-@pytest.mark.parametrize(("content", "place"), [
+@pytest.mark.parametrize(("content", "line"), [
     ("q1 0 d1 0,5\n", ":1"), ("query,docid,rating\nq1,d1,1\nq1,d2,\"0,5\"\n", ":3"),
     ("query\tdocid\trating\nq1\td1\t1.000,5\n", ":2"),
 ])  # fmt: skip
 def test_report_14_decimal_commas_in_judgements_are_refused(
-    content: str, place: str, plain: Path, tmp_path: Path
+    content: str, line: str, plain: Path, tmp_path: Path
 ) -> None:
     path = written(tmp_path / "grades.txt", content)
     for command in (("evaluate", plain / "run", "--qrels", path),
                     ("data", "join", path, plain / "features.csv", "-o", tmp_path / "o.csv")):  # fmt: skip
         done = invoke(*command)
-        assert (done.exit_code, f"{path}{place}: " in done.stderr) == (2, True), done.stderr
+        assert (done.exit_code, f"{path}{line}: " in done.stderr) == (2, True), done.stderr
         assert "decimal point" in done.stderr
 
 
@@ -223,20 +225,20 @@ def commas(word: str) -> str:
     return f"{float(word):.4f}".replace(".", ",")
 
 
-@pytest.mark.parametrize(("head", "line", "place"), [
+@pytest.mark.parametrize(("head", "line", "line_number"), [
     ("", "{0}", 1), ("score\n", "{0}", 2), ("", "{1};{2};{0}", 1), ("qid;doc_id;score\n", "{1};{2};{0}", 2),
     ("", "{1} {2} {0}", 1), ("", "{1}\t{0}", 1), ("qid,doc_id,score\n", "{1},{2},{0}", 2), ("", "{1},{2},{0}", 0),
     ("qid,doc_id,score\n", '{1},{2},"{0}"', 2), ("", '{{"score": "{0}"}}', 1),
 ])  # fmt: skip
 def test_report_14_decimal_commas_in_logged_scores_are_refused(
-    head: str, line: str, place: int, plain: Path, tmp_path: Path
+    head: str, line: str, line_number: int, plain: Path, tmp_path: Path
 ) -> None:
     table = pd.read_csv(plain / "scores.csv", dtype=str)
     rows = [(commas(score), qid, name) for qid, name, score in table.itertuples(index=False)]
     logged = written(tmp_path / "logged.txt", head + text_of(rows, line))
     done = invoke("verify", plain / "m.txt", plain / "data.txt", "--against", logged)
     assert done.exit_code == 2, done.stdout
-    assert f"{logged}:{place}: " in done.stderr or (place == 0 and f"{logged}:" in done.stderr)
+    assert f"{logged}:{line_number}: " in done.stderr or (line_number == 0 and f"{logged}:" in done.stderr)
     assert "decimal point" in done.stderr
     if (head, line) == ("", "{0}"):
         for command in (("evaluate", logged), ("compare", plain / "m.txt", logged)):
@@ -280,7 +282,8 @@ def test_report_13_a_run_without_scores_names_what_it_lacks(plain: Path, tmp_pat
 @pytest.mark.parametrize("name", ["s.csv", "s.parquet", "s.jsonl", "s.tsv", "s.txt", "s.json"])
 def test_first_use_cli_08_named_scores_have_any_order(name: str, plain: Path, tmp_path: Path) -> None:
     table = pd.read_csv(plain / "scores.csv").sample(frac=1.0, random_state=1)
-    table = table.rename(columns={} if name == "s.csv" else {"doc_id": "docno"}).assign(took=3)
+    renamed = {} if name == "s.csv" else {"doc_id": "docno"}
+    table = table.rename(columns=renamed).assign(took=3)
     if name == "s.json":
         shuffled = written(tmp_path / name, table.to_json(orient="records"))
     elif name in ("s.jsonl", "s.txt"):
@@ -290,8 +293,9 @@ def test_first_use_cli_08_named_scores_have_any_order(name: str, plain: Path, tm
         shuffled = written(tmp_path / name, table)
     assert invoke("verify", plain / "m.txt", plain / "data.txt", "--against", shuffled).exit_code == 0
     if name not in ("s.txt", "s.json"):
-        one, other = (invoke("evaluate", path, plain / "data.txt") for path in (shuffled, plain / "m.txt"))
-        assert one.stdout.splitlines()[1:] == other.stdout.splitlines()[1:]
+        of_scores = invoke("evaluate", shuffled, plain / "data.txt")
+        of_model = invoke("evaluate", plain / "m.txt", plain / "data.txt")
+        assert of_scores.stdout.splitlines()[1:] == of_model.stdout.splitlines()[1:]
         compared = invoke("compare", shuffled, plain / "m.txt", plain / "data.txt", "--json")
         assert json.loads(compared.stdout)["metrics"]["ndcg@10"]["mean"] == 0.0
 
@@ -348,7 +352,8 @@ JOINED = "qid,doc_id,label,bm25\nshoe,d1,2,0.5\nshoe,d2,0,0.25\nhat,d3,0,2\n"
 def test_first_use_cli_04_click_tables_have_the_names_that_join_writes(
     keys: str, pattern: bool, tmp_path: Path
 ) -> None:
-    written(tmp_path / "week-1.csv", WEEK.replace("sku", keys.split(",")[1]) if keys == "query,product" else WEEK)
+    week = WEEK.replace("sku", keys.split(",")[1]) if keys == "query,product" else WEEK
+    written(tmp_path / "week-1.csv", week)
     header, *lines = JOINED.splitlines(keepends=True)
     for part, rows in enumerate((lines[:2], lines[2:])):
         written(tmp_path / f"train-{part}.csv", "".join([header, *rows]))
@@ -389,7 +394,7 @@ def test_report_14_stand_ins_and_commas_in_logged_features_are_refused(
 
 
 def test_report_05_qrels_of_another_form_are_refused(plain: Path, tmp_path: Path) -> None:
-    for content, place in (
+    for content, location in (
         ("q1 0 d1 1\nq1 0 7\n", ":2"),
         ("q1 d1 0 1 x\n", ":1"),
         ("a,b,c\n1,2,3\n", ": "),
@@ -398,10 +403,10 @@ def test_report_05_qrels_of_another_form_are_refused(plain: Path, tmp_path: Path
         qrels = written(tmp_path / "odd.txt", content)
         with pytest.raises(FileFormatError) as caught:
             values_by_query(qrels)
-        assert str(caught.value).startswith(f"{qrels}{place}")
+        assert str(caught.value).startswith(f"{qrels}{location}")
     with pytest.warns(DataWarning, match="1 document"):
-        found = values_by_query(written(tmp_path / "some.csv", "query,docid,rating\nq1,d1,2\nq1,d2,\n"))
-    assert found == {"q1": {"d1": 2}}
+        grades = values_by_query(written(tmp_path / "some.csv", "query,docid,rating\nq1,d1,2\nq1,d2,\n"))
+    assert grades == {"q1": {"d1": 2}}
     with pytest.warns(DataWarning, match="pairs"):
         assert values_by_query(written(tmp_path / "pairs.tsv", "q1\td1\nq2\td4\n")) == {
             "q1": {"d1": 1},

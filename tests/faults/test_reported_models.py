@@ -38,8 +38,8 @@ def trained(rounds: int = 2, features: Any = X, **parameters: Any) -> str:
 
 def aged(text: str, version: str = "v2", *, sizes: bool = True, ending: str = "\npandas_categorical:null\n") -> str:
     """Return a model as LightGBM 2.1 wrote it: no end of the trees, no parameters, fewer fields."""
-    head, _, rest = text.partition("\n\n")
-    trees, _, importances = rest.partition("end of trees\n")
+    head, _, body = text.partition("\n\n")
+    trees, _, importances = body.partition("end of trees\n")
     trees = re.sub(r"(?m)^(is_linear|leaf_weight|internal_weight)=.*\n", "", trees)
     lengths = " ".join(str(len(tree)) for tree in re.split("(?m)^(?=Tree=)", trees) if tree)
     head = re.sub("(?m)^version=.*$", f"version={version}", head)
@@ -61,7 +61,8 @@ def data_file(folder: Path) -> Path:
 
 def loaded(folder: Path, body: str | bytes) -> boostrank.RankingModel:
     path = folder / "model.txt"
-    path.write_bytes(body.encode() if isinstance(body, str) else body)
+    content = body.encode() if isinstance(body, str) else body
+    path.write_bytes(content)
     return boostrank.RankingModel.load(path)
 
 
@@ -187,7 +188,8 @@ FOREIGN: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
 def written(kind: str, folder: Path) -> Path:
     body = FOREIGN[kind][0]()
     path = folder / "theirs"
-    path.write_bytes(body if isinstance(body, bytes) else json.dumps(body).encode())
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    path.write_bytes(content)
     return path
 
 

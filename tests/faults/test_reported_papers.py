@@ -41,8 +41,8 @@ def test_report_01_sdcg_beyond_the_list_is_the_equation():
 
 
 def test_report_01_every_objective_with_a_cut_off_says_what_it_is_beyond_the_list():
-    found = {spec.name for spec in OBJECTIVES if cut_off(spec)}
-    assert found - {"smooth-precision"} == CUT_OFFS.keys()
+    names = {spec.name for spec in OBJECTIVES if cut_off(spec)}
+    assert names - {"smooth-precision"} == CUT_OFFS.keys()
 
 
 OTHERS = [("smooth-ndcg", {"metric": metric}) for metric in ("map", "mrr", "err")]
@@ -88,7 +88,8 @@ def test_report_06_ten_tied_documents_have_the_ndcg_of_a_random_order_with_sinkh
     labels = [0, 2, 0, 1, 0, 0, 0, 1, 0, 0]
     gains, d = np.exp2(labels) - 1, 1 / np.log2(2 + np.arange(10))
     random = gains.sum() * d.mean() / (np.sort(gains)[::-1] @ d)
-    unscaled, scaled = (-run("soft-ndcg", labels, np.zeros(10), ranks=r)[0] for r in ("binomial", "sinkhorn"))
+    unscaled = -run("soft-ndcg", labels, np.zeros(10), ranks="binomial")[0]
+    scaled = -run("soft-ndcg", labels, np.zeros(10), ranks="sinkhorn")[0]
     assert scaled == pytest.approx(random, rel=1e-12)
     assert unscaled / random == pytest.approx(0.6446 / 0.7618, abs=1e-4)
 

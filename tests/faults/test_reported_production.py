@@ -123,10 +123,10 @@ def test_first_use_cli_05_a_cache_that_cannot_be_written_is_read(
     monkeypatch.setattr(jit, "write_fault", jit.cache(lambda directory: "Read-only file system"))
     monkeypatch.setattr(jit, "cache_directory", jit.cache(lambda: str(tmp_path)))
     jit._say_missing.cache_clear()
-    one = jit.entry_point(jit.FLOAT(jit.FLOAT))(double)
-    one.is_ours = True
+    doubled = jit.entry_point(jit.FLOAT(jit.FLOAT))(double)
+    doubled.is_ours = True
     with pytest.warns(RuntimeWarning, match="Read-only"):
-        assert one(2.0) == 4.0
+        assert doubled(2.0) == 4.0
     assert not list(tmp_path.rglob("*.nb*"))
     monkeypatch.setattr(jit, "write_fault", jit.cache(lambda directory: ""))
     kept = jit.entry_point(jit.FLOAT(jit.FLOAT))(double)
@@ -158,7 +158,7 @@ def test_first_use_cli_10_a_lost_worker_leaves_the_rounds(tmp_path: Path) -> Non
 
     params = {"objective": "lambdarank", "num_leaves": 4, "metric": "none"}
     with pytest.raises(WorkerLost) as caught:
-        boostrank.cluster.train(workers, params, [str(one) for one in shards], 100_000, callbacks=[kill])
+        boostrank.cluster.train(workers, params, [str(shard) for shard in shards], 100_000, callbacks=[kill])
     assert caught.value.model.best_iteration >= 3
     assert f"first {caught.value.model.best_iteration} rounds" in str(caught.value)
     features = boostrank.read(shards[0])

@@ -198,8 +198,8 @@ def test_first_use_python_05_a_model_of_arrays_takes_integers_with_nulls(mlflow:
         served = mlflow.pyfunc.load_model(log_model(model).model_uri)
     frame = pd.DataFrame({0: [0.5, 1.0], 1: pd.array([None, 2], "Int16")})
     expected = model.predict(np.array([[0.5, np.nan], [1.0, 2.0]]))
-    for given in (frame, frame.rename(columns={0: "f1", 1: "f2"}), [[0.5, None], [1.0, 2.0]]):
-        np.testing.assert_array_equal(served.predict(given), expected)
+    for rows_of_kind in (frame, frame.rename(columns={0: "f1", 1: "f2"}), [[0.5, None], [1.0, 2.0]]):
+        np.testing.assert_array_equal(served.predict(rows_of_kind), expected)
 
 
 def test_first_use_python_05_requests_of_a_server_are_scored(mlflow: Any, ranker: BoostRanker, logged: str) -> None:
@@ -228,7 +228,7 @@ def test_first_use_python_05_models_are_evaluated_by_query(mlflow: Any, ranker: 
         ]
     for result in results:
         assert result.metrics == pytest.approx(
-            {name.replace("@", "_at_"): one.mean for name, one in expected.items()}, abs=1e-12
+            {name.replace("@", "_at_"): result.mean for name, result in expected.items()}, abs=1e-12
         )
     with pytest.raises(ParameterError, match="'query id'"):
         mlflow_metrics("ndcg", group="query id")

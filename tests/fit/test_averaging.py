@@ -45,17 +45,17 @@ def test_the_average_scores_as_the_mean_of_the_scores(
     parts = models(data, backend, (5, 9, 2))
     mean = np.mean([model.predict(data) for model in parts], axis=0)
     assert np.ptp(mean) > 0.1
-    one = average(parts)
-    np.testing.assert_allclose(one.predict(data), mean, atol=off * np.ptp(mean))
-    assert one.best_iteration == 16
-    one.save(tmp_path / "m")
+    averaged = average(parts)
+    np.testing.assert_allclose(averaged.predict(data), mean, atol=off * np.ptp(mean))
+    assert averaged.best_iteration == 16
+    averaged.save(tmp_path / "m")
     again = RankingModel.load(tmp_path / "m")
-    np.testing.assert_array_equal(again.predict(data), one.predict(data))
+    np.testing.assert_array_equal(again.predict(data), averaged.predict(data))
     assert [part["rounds"] for part in again.info["averaged"]] == [5, 9, 2]
     assert [part["params"]["seed"] for part in again.info["averaged"]] == [1, 2, 3]
     assert again.info["averaged"][1]["params"] == parts[1].info["parameters"]
     np.testing.assert_allclose(again.contributions(data).sum(axis=1), mean, atol=1e-5)
-    np.testing.assert_array_equal(one.trees().splits, np.sum([model.trees().splits for model in parts], axis=0))
+    np.testing.assert_array_equal(averaged.trees().splits, np.sum([model.trees().splits for model in parts], axis=0))
 
 
 def test_an_average_of_averages_keeps_what_each_was_made_of(data: RankingDataset) -> None:
@@ -69,9 +69,9 @@ def test_an_average_of_averages_keeps_what_each_was_made_of(data: RankingDataset
 def test_trees_without_a_split_are_averaged(data: RankingDataset) -> None:
     parts = models(data, "lightgbm", (2, 3), min_gain_to_split=1e9)
     mean = np.mean([model.predict(data) for model in parts], axis=0)
-    one = average(parts)
-    np.testing.assert_allclose(one.predict(data), mean, atol=1e-12)
-    assert "\nparameters:\n" in one.booster.model_to_string()
+    averaged = average(parts)
+    np.testing.assert_allclose(averaged.predict(data), mean, atol=1e-12)
+    assert "\nparameters:\n" in averaged.booster.model_to_string()
 
 
 def test_lightgbm_opens_the_file_and_counts_all_splits(data: RankingDataset, tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_only_the_best_rounds_of_each_count(data: RankingDataset) -> None:
         PARAMS | {"early_stopping_round": 2, "learning_rate": 0.9}, data, 60, valid_sets=[made(30, 5)],
     )  # fmt: skip
     assert stopped.best_iteration < stopped.booster.current_iteration() or stopped.best_iteration < 60
-    one = average([stopped, stopped])
-    np.testing.assert_allclose(one.predict(data), stopped.predict(data), atol=1e-12)
+    averaged = average([stopped, stopped])
+    np.testing.assert_allclose(averaged.predict(data), stopped.predict(data), atol=1e-12)
 
 
 def test_one_model_is_its_own_average(data: RankingDataset) -> None:
@@ -108,20 +108,20 @@ def test_linear_leaves_are_averaged_too(data: RankingDataset) -> None:
 def test_linear_starts_become_one(data: RankingDataset) -> None:
     parts = [*(train(PARAMS | {"seed": i}, data.take(np.arange(i, 20)), 3, start="linear") for i in range(2)),
              *models(data, "lightgbm", (2,))]  # fmt: skip
-    one, mean = average(parts), np.mean([model.predict(data) for model in parts], axis=0)
-    np.testing.assert_allclose(one.predict(data), mean, atol=1e-9)
-    assert one.best_iteration == 8
-    np.testing.assert_allclose(one.contributions(data).sum(axis=1), mean, atol=1e-9)
+    averaged, mean = average(parts), np.mean([model.predict(data) for model in parts], axis=0)
+    np.testing.assert_allclose(averaged.predict(data), mean, atol=1e-9)
+    assert averaged.best_iteration == 8
+    np.testing.assert_allclose(averaged.contributions(data).sum(axis=1), mean, atol=1e-9)
     np.testing.assert_array_equal(average(parts[:1]).predict(data), parts[0].predict(data))
 
 
 def test_what_does_not_go_together_is_refused(data: RankingDataset, tmp_path: Path) -> None:
-    (one,) = models(data, "lightgbm", (2,))
+    (model,) = models(data, "lightgbm", (2,))
     with pytest.raises(ParameterError, match="no models"):
         average([])
     fewer = RankingDataset.from_arrays(data.features[:, :3], data.labels, group=data.queries.sizes)
     with pytest.raises(ParameterError, match="different features"):
-        average([one, *models(fewer, "lightgbm", (2,))])
+        average([model, *models(fewer, "lightgbm", (2,))])
     booster = lgb.train(
         {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5, "verbosity": -1},
         lgb.Dataset(data.features, data.labels), 2,
@@ -132,6 +132,6 @@ def test_what_does_not_go_together_is_refused(data: RankingDataset, tmp_path: Pa
     pytest.importorskip("xgboost")
     other = models(data, "xgboost", (2,))
     with pytest.raises(ParameterError, match="cannot be averaged with one of lightgbm"):
-        average([one, *other])
+        average([model, *other])
     with pytest.raises(ModelError, match="dart"):
         average(models(data, "xgboost", (2,), booster="dart", rate_drop=0.5))

@@ -68,10 +68,10 @@ def test_rounds_add_up(backend: str) -> None:
         np.testing.assert_allclose(
             model.predict(rows, num_iteration=first) + later, model.predict(rows, num_iteration=0)
         )
-    one = model.predict(rows, start_iteration=2, num_iteration=1)
-    assert np.ptp(one) > 0
+    third_round = model.predict(rows, start_iteration=2, num_iteration=1)
+    assert np.ptp(third_round) > 0
     np.testing.assert_allclose(
-        one, model.predict(rows, num_iteration=3) - model.predict(rows, num_iteration=2), atol=1e-6
+        third_round, model.predict(rows, num_iteration=3) - model.predict(rows, num_iteration=2), atol=1e-6
     )
 
 
@@ -80,10 +80,10 @@ def test_lightgbm_says_the_same_of_its_own_model() -> None:
     booster = model.booster
     for kind in ("split", "gain"):
         for iteration in (0, 2):
-            found = model.feature_importance(kind, iteration)  # type: ignore[arg-type]
+            importance = model.feature_importance(kind, iteration)  # type: ignore[arg-type]
             expected = booster.feature_importance(kind, iteration)
-            assert found.dtype == expected.dtype
-            np.testing.assert_allclose(found, expected, rtol=1e-6)
+            assert importance.dtype == expected.dtype
+            np.testing.assert_allclose(importance, expected, rtol=1e-6)
     assert model.feature_importance().sum() == model.feature_importance(iteration=BEST).sum()
     for span in ({"start_iteration": 2}, {"start_iteration": 2, "num_iteration": 3}, {"num_iteration": 3}):
         for kind in ("pred_leaf", "pred_contrib", "raw_score"):

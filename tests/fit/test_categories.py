@@ -80,11 +80,13 @@ def without_names(model: RankingModel) -> tuple[Any, Any]:
     return document, cats["enc"][3] if cats["enc"] else None
 
 
-@pytest.mark.parametrize("made", LIBRARIES)
-def test_a_frame_gives_the_model_and_the_scores_of_its_codes(codes: RankingModel, made: Any, tmp_path: Any) -> None:
+@pytest.mark.parametrize("make_frame", LIBRARIES)
+def test_a_frame_gives_the_model_and_the_scores_of_its_codes(
+    codes: RankingModel, make_frame: Any, tmp_path: Any
+) -> None:
     assert codes.trees().forest.categorical.any()
     assert "kind" not in [codes.column_names[c] for c in codes.trees().forest.start.feature]
-    frame = made(COLUMNS, KINDS)
+    frame = make_frame(COLUMNS, KINDS)
     model = trained(codes.backend, as_data(frame), start="linear")
     body, names = without_names(model)
     assert (body, None) == without_names(codes)
@@ -98,7 +100,7 @@ def test_a_frame_gives_the_model_and_the_scores_of_its_codes(codes: RankingModel
     for other in LIBRARIES:
         np.testing.assert_array_equal(loaded.predict(turned(other(COLUMNS, KINDS[::-1]))), scores)
     np.testing.assert_array_equal(loaded.predict(X), scores)
-    np.testing.assert_array_equal(loaded.predict(as_data(made(COLUMNS, KINDS[::-1]))), scores)
+    np.testing.assert_array_equal(loaded.predict(as_data(make_frame(COLUMNS, KINDS[::-1]))), scores)
     assert loaded.categories == {"kind": Categories(KINDS)}
     sidecar = json.loads((tmp_path / "model.meta.json").read_text())
     assert sidecar["data"]["categories"] == {"kind": {"values": list(KINDS), "ordered": False}}
@@ -126,10 +128,10 @@ def test_validation_sets_and_later_rows_are_coded_as_the_training_set(backend: s
 @pytest.mark.parametrize("backend", ENGINES)
 def test_folds_and_presets_know_the_categories(backend: str) -> None:
     data = as_data(feature_names=NAMES)
-    named = {"cat_feature": "name:kind", "early_stopping_round": 2, "metric": "ndcg"}
-    one = boostrank.train(PARAMS | OWN[backend] | named, data, 3, folds=2, backend=backend, start="linear")
-    assert one.categories == {"kind": Categories()}
-    assert one.trees().forest.categorical.any()
+    of_categories = {"cat_feature": "name:kind", "early_stopping_round": 2, "metric": "ndcg"}
+    model = boostrank.train(PARAMS | OWN[backend] | of_categories, data, 3, folds=2, backend=backend, start="linear")
+    assert model.categories == {"kind": Categories()}
+    assert model.trees().forest.categorical.any()
     quick = boostrank.train(
         PARAMS | OWN[backend] | {"categorical_feature": [3], "metric": "ndcg"}, data, 3, quality="quick",
         backend=backend, start="none", valid_sets=[data],
@@ -144,8 +146,8 @@ def test_categories_that_were_not_seen_are_missing_and_said(codes: RankingModel)
     strange = [*(["mauve"] * 3), None, "teal", *COLUMNS["kind"][5:]]
     gone = X.copy()
     gone[:5, 3] = np.nan
-    for made in LIBRARIES:
-        frame = made(COLUMNS | {"kind": strange}, (*KINDS, "teal", "mauve", "grey"))
+    for make_frame in LIBRARIES:
+        frame = make_frame(COLUMNS | {"kind": strange}, (*KINDS, "teal", "mauve", "grey"))
         message = r"column 'kind' has 4 values of 2 categories .*the model.*'mauve', ...\)"
         for rows in (frame, as_data(frame)):
             with pytest.warns(DataWarning, match=message):
@@ -179,7 +181,8 @@ def test_columns_that_do_not_fit_are_refused_by_name(codes: RankingModel) -> Non
 
 
 def test_numbers_as_categories_go_by_value_in_other_libraries() -> None:
-    pd, pl = (pytest.importorskip(name, reason=f"frames of {name}") for name in ("pandas", "polars"))
+    pd = pytest.importorskip("pandas", reason="frames of pandas")
+    pl = pytest.importorskip("polars", reason="frames of polars")
     shop = [None if np.isnan(v) else 10 * int(v) + 7 for v in X[:, 3]]
     model = trained("lightgbm", as_data(pd.DataFrame({"shop": pd.Categorical(shop), "x": X[:, 0]})), start="none")
     assert model.categories == {"shop": Categories((7, 17, 27, 37, 47))}
@@ -265,9 +268,9 @@ def test_what_takes_no_categories_says_so() -> None:
 def test_the_estimator_takes_text_and_its_validation_sets_too() -> None:
     pytest.importorskip("sklearn", reason="BoostRanker needs scikit-learn")
     frame = pandas_frame(COLUMNS, KINDS).astype({"kind": object})
-    given = {"qid": QID, "eval_qid": [QID], "categorical_feature": ["kind"]}
+    query_options = {"qid": QID, "eval_qid": [QID], "categorical_feature": ["kind"]}
     ranker = boostrank.BoostRanker(**PARAMS | OWN["lightgbm"] | {"metric": "ndcg"}, num_boost_round=3, start="none")
-    ranker.fit(frame, Y, eval_set=[(frame[::-1].copy()[::-1], Y)], **given)
+    ranker.fit(frame, Y, eval_set=[(frame[::-1].copy()[::-1], Y)], **query_options)
     assert ranker.model_.trees().forest.categorical.any()
     np.testing.assert_array_equal(
         ranker.predict(frame.astype({"kind": "category"})), ranker.predict(frame)

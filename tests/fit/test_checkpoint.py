@@ -126,13 +126,15 @@ def test_a_checkpoint_changes_nothing_of_the_training(backend: str, tmp_path: Pa
 @backends
 def test_sampling_differs_from_round_to_round_and_follows_the_seed(backend: str, tmp_path: Path) -> None:
     params = {**SAMPLING[backend], "seed": 1}
-    one, other = (trained({**params, "seed": seed}, backend).predict(VALID) for seed in (1, 2))
-    assert np.any(one != other)
+    of_seed_1 = trained({**params, "seed": 1}, backend).predict(VALID)
+    of_seed_2 = trained({**params, "seed": 2}, backend).predict(VALID)
+    assert np.any(of_seed_1 != of_seed_2)
     # A constant target: every tree would be the same, but for its sample.
     same = trained({**params, "learning_rate": 1e-9, "objective": "regression"}, backend)
     trees = same.booster.trees_to_dataframe()
     column = "split_feature" if backend == "lightgbm" else "Feature"
-    roots = trees.groupby("tree_index" if backend == "lightgbm" else "Tree")[column].apply(tuple)
+    tree = "tree_index" if backend == "lightgbm" else "Tree"
+    roots = trees.groupby(tree)[column].apply(tuple)
     assert len(set(roots)) > 5
 
 
@@ -195,9 +197,9 @@ def test_fault_082_a_torn_or_damaged_checkpoint_is_refused(written: Path, tmp_pa
     random = np.random.default_rng(0)
     torn = [data[:n] for n in (0, 1, 21, 22, 60, 87, 88, 89, len(data) - 1, *random.integers(0, len(data), 60))]
     flipped = []
-    for place in [*range(100), *random.integers(0, len(data), 100)]:
+    for position in [*range(100), *random.integers(0, len(data), 100)]:
         copy = bytearray(data)
-        copy[place] ^= 1 << random.integers(8)
+        copy[position] ^= 1 << random.integers(8)
         flipped.append(bytes(copy))
     for damaged in [*torn, *flipped, data + b"x"]:
         (tmp_path / "damaged").write_bytes(damaged)
@@ -211,10 +213,10 @@ def test_a_checkpoint_with_a_hostile_model_is_refused(written: Path, tmp_path: P
 
     lines = written.read_bytes().split(b"\n", 3)
     header = json.loads(lines[2])
-    model, rest = lines[3][: header["model_bytes"]], lines[3][header["model_bytes"] :]
+    model, arrays = lines[3][: header["model_bytes"]], lines[3][header["model_bytes"] :]
     hostile = model.replace(b"left_child=1", b"left_child=9", 1)
     assert hostile != model
-    body = lines[2] + b"\n" + hostile + rest
+    body = lines[2] + b"\n" + hostile + arrays
     (tmp_path / "hostile").write_bytes(lines[0] + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
     with pytest.raises(ModelError, match="hostile: "):
         trained({}, checkpoint=boostrank.Checkpoint(tmp_path / "hostile", resume=True))
@@ -264,9 +266,9 @@ def test_fault_077_a_write_that_fails_leaves_the_old_checkpoint_and_the_training
         raise OSError(28, "No space left on device")
 
     checkpoint = boostrank.Checkpoint(path, every=1)
-    with pytest.warns(boostrank.core.errors.TrainingWarning, match="No space left") as told:
+    with pytest.warns(boostrank.core.errors.TrainingWarning, match="No space left") as caught:
         model = trained({}, checkpoint=checkpoint)
-    assert len(told) == 1
+    assert len(caught) == 1
     assert model.best_iteration == ROUNDS
     assert (checkpoint.failures, checkpoint.holds) == (ROUNDS - 1, None)
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint"]

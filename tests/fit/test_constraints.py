@@ -31,9 +31,11 @@ def made(seed: int = 0, gaps: float = 0.08) -> boostrank.RankingDataset:
     x = rng.normal(size=(480, 6))
     x[rng.random(480) < 0.3, 1] = 0.0
     x[:, 2], x[:, 4], x[:, 5] = np.round(2 * x[:, 2]), np.exp(2 * x[:, 4]), rng.integers(0, 5, 480)
-    wanted = x[:, 0] + np.sin(3 * x[:, 0]) - 0.7 * x[:, 1] + 0.5 * x[:, 3] ** 2 + (x[:, 5] == 2) + rng.normal(size=480)
+    relevance = (
+        x[:, 0] + np.sin(3 * x[:, 0]) - 0.7 * x[:, 1] + 0.5 * x[:, 3] ** 2 + (x[:, 5] == 2) + rng.normal(size=480)
+    )
     x[rng.random(x.shape) < gaps] = np.nan
-    labels = np.clip(np.round(wanted + 1), 0, 4)
+    labels = np.clip(np.round(relevance + 1), 0, 4)
     return boostrank.RankingDataset.from_arrays(x.astype(np.float32), labels, group=[12] * 40, feature_names=NAMES)
 
 
@@ -91,7 +93,7 @@ def test_rows_from_disk_give_the_same(data: Any, backend: str, tmp_path: Path) -
     ]
     path.write_text("\n".join(lines) + "\n")
     sets = boostrank.read(path), boostrank.stream(path, cache=False)
-    models = [trained(one, backend, mc="1,-1,1,0,-1,0") for one in sets]
+    models = [trained(dataset, backend, mc="1,-1,1,0,-1,0") for dataset in sets]
     assert models[0].to_bytes() == models[1].to_bytes()
     for feature, sign in enumerate((1, -1, 1)):
         assert wrong_way(models[1], x[:25], feature, sign) == 0.0
@@ -148,7 +150,7 @@ def test_other_methods_of_lightgbm_hold_or_a_line_says_that_they_do_not(method: 
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         model = trained(gaps, "lightgbm", 30, **params)
-    lines = [str(one.message) for one in seen if "monotone_constraints of" in str(one.message)]
+    lines = [str(warning.message) for warning in seen if "monotone_constraints of" in str(warning.message)]
     assert bool(lines) == (max(wrong_way(model, gaps.features, feature, 1) for feature in range(6)) > 0.0)
     assert lines or method == "intermediate"
 
@@ -190,19 +192,19 @@ GROUPS = [[0, 1], [1, 2], [4]]
 def paths_of(model: Any) -> set[frozenset[int]]:
     """The features on the ways to all leaves of the file, those of the start among them."""
     forest = model.trees().forest
-    found = {frozenset([column]) for column, _ in forest.start or ()}
+    paths = {frozenset([column]) for column, _ in forest.start or ()}
 
     def walk(child: int, above: frozenset[int]) -> None:
         if child < 0:
-            found.add(above)
+            paths.add(above)
             return
-        here = above | {int(forest.feature[child])}
-        walk(int(forest.left[child]), here)
-        walk(int(forest.right[child]), here)
+        path = above | {int(forest.feature[child])}
+        walk(int(forest.left[child]), path)
+        walk(int(forest.right[child]), path)
 
     for root in forest.roots.tolist():
         walk(root, frozenset())
-    return found
+    return paths
 
 
 @pytest.mark.parametrize("backend", ENGINES)

@@ -76,15 +76,15 @@ EVERY = [(backend, start) for backend in BACKENDS for start in ("linear", "none"
 
 @pytest.mark.parametrize(("backend", "start"), EVERY)
 def test_they_add_up_to_the_score_also_with_a_start(backend: str, start: str, sets: Any) -> None:
-    one = model(backend, start)
-    scores, parts = one.predict(sets[1]), one.contributions(sets[1])
+    ranker = model(backend, start)
+    scores, parts = ranker.predict(sets[1]), ranker.contributions(sets[1])
     np.testing.assert_allclose(parts.sum(axis=1), scores, rtol=0, atol=1e-12)
-    few = boostrank.RankingModel(one.booster, best_rounds=7)
+    few = boostrank.RankingModel(ranker.booster, best_rounds=7)
     few_parts = few.contributions(sets[1].features)
     np.testing.assert_allclose(few_parts.sum(axis=1), few.predict(sets[1].features), rtol=0, atol=1e-12)
     assert np.abs(parts[:, :-1]).min(axis=1).max() > 0.0
-    told = why(one, sets[1], 3, "@1", "@5", threads=1)
-    assert told.parts.sum() == pytest.approx(told.a.score - told.b.score, abs=1e-12)
+    explanation = why(ranker, sets[1], 3, "@1", "@5", threads=1)
+    assert explanation.parts.sum() == pytest.approx(explanation.a.score - explanation.b.score, abs=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in nextafter")  # below all numbers, where a start begins
@@ -92,15 +92,15 @@ def test_they_add_up_to_the_score_also_with_a_start(backend: str, start: str, se
 @pytest.mark.parametrize(("backend", "start"), EVERY)
 def test_shap_adds_up_to_the_score(backend: str, start: str, kind: str, sets: Any) -> None:
     shap = pytest.importorskip("shap", reason="shap explains models that others make")
-    one, rows = model(backend, start), sets[1].features[:60]
+    ranker, rows = model(backend, start), sets[1].features[:60]
     background = sets[0].features[:40] if kind == "interventional" else None
-    explainer = shap.TreeExplainer(one.booster, data=background, feature_perturbation=kind)
+    explainer = shap.TreeExplainer(ranker.booster, data=background, feature_perturbation=kind)
     values = explainer.shap_values(rows, check_additivity=False)
-    scores = one.predict(rows)
+    scores = ranker.predict(rows)
     size = 1e-6 * np.abs(scores).max()  # shap and XGBoost add up in float32
     np.testing.assert_allclose(values.sum(axis=1) + explainer.expected_value, scores, rtol=0, atol=size)
     if kind == "tree_path_dependent":  # the engines' own
-        np.testing.assert_allclose(values, one.contributions(rows)[:, :-1], rtol=0, atol=2 * size)
+        np.testing.assert_allclose(values, ranker.contributions(rows)[:, :-1], rtol=0, atol=2 * size)
 
 
 def test_linear_leaves_that_were_grown_have_none(sets: Any) -> None:

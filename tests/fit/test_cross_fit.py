@@ -36,29 +36,28 @@ def made(seed: int = 0, labels: Any = None, **more: Any) -> boostrank.RankingDat
     x[rng.random(x.shape) < 0.1] = np.nan
     noise = rng.normal(size=SIZES.sum())
     y = np.clip(np.round(1.5 + np.nan_to_num(x[:, 0]) + (x[:, 1] == 0.0) + 0.5 * noise), 0, 3)
-    return boostrank.RankingDataset.from_arrays(
-        x.astype(np.float32), y if labels is None else labels, group=SIZES, **more
-    )
+    labels = y if labels is None else labels
+    return boostrank.RankingDataset.from_arrays(x.astype(np.float32), labels, group=SIZES, **more)
 
 
 def columns(x: Any, ranks_only: bool = False) -> Any:
     """What is made of the features, one column after another, each less its mean and over its deviation."""
-    found = []
+    transformed = []
     for column in x.astype(np.float64).T:
-        here = np.sort(column[~np.isnan(column)])
-        rank = [((here < v).sum() + (here <= v).sum()) / 2.0 / here.size for v in column]
-        found.append(np.where(np.isnan(column), 0.5, rank))
+        present = np.sort(column[~np.isnan(column)])
+        rank = [((present < v).sum() + (present <= v).sum()) / 2.0 / present.size for v in column]
+        transformed.append(np.where(np.isnan(column), 0.5, rank))
         if ranks_only:
             continue
-        if np.unique(here).size > 2:
-            line = (column - here[0]) / (here[-1] - here[0])
-            found.append(np.where(np.isnan(column), np.nanmean(line), line))
+        if np.unique(present).size > 2:
+            line = (column - present[0]) / (present[-1] - present[0])
+            transformed.append(np.where(np.isnan(column), np.nanmean(line), line))
         zero, missing = (column == 0.0).astype(float), np.isnan(column).astype(float)
-        if 0.02 < np.mean(here == 0.0) < 0.98:
-            found.append(np.where(np.isnan(column), np.mean(here == 0.0), zero))
+        if 0.02 < np.mean(present == 0.0) < 0.98:
+            transformed.append(np.where(np.isnan(column), np.mean(present == 0.0), zero))
         if 0.02 < missing.mean() < 0.98:
-            found.append(missing)
-    z = np.array(found).T
+            transformed.append(missing)
+    z = np.array(transformed).T
     return (z - z.mean(axis=0)) / np.where(np.ptp(z, axis=0) > 1e-9, z.std(axis=0), np.inf)
 
 
@@ -152,10 +151,11 @@ def test_a_query_says_nothing_of_its_own_scores(monkeypatch: Any) -> None:
     other = labels.copy()
     a, b = made().queries.ptr[4:6]
     other[a:b] = 3 - other[a:b]
-    one, two = (cross_fitted(made(labels=y), "linear") for y in (labels, other))
-    np.testing.assert_allclose(direction(one.scores[a:b]), direction(two.scores[a:b]), rtol=1e-9)
+    before = cross_fitted(made(labels=labels), "linear")
+    after = cross_fitted(made(labels=other), "linear")
+    np.testing.assert_allclose(direction(before.scores[a:b]), direction(after.scores[a:b]), rtol=1e-9)
     x = made().features
-    assert not np.allclose(direction(said(one.start, x)), direction(said(two.start, x)), rtol=1e-3)
+    assert not np.allclose(direction(said(before.start, x)), direction(said(after.start, x)), rtol=1e-3)
 
 
 def test_sparse_rows_and_labels_that_teach_nothing() -> None:
@@ -184,12 +184,12 @@ def test_trees_begin_with_the_scores_of_the_other_folds() -> None:
     np.testing.assert_allclose(seen[0], start.scores, rtol=1e-12)
     assert model.info["start"] == start.description
     trees = seen[1] - seen[0]
-    own = said(start.start, data.features)
-    assert not np.allclose(own, start.scores, atol=0.01)
+    start_scores = said(start.start, data.features)
+    assert not np.allclose(start_scores, start.scores, atol=0.01)
     first = model._booster.native.predict(
         data.features, num_iteration=model._booster.native.num_trees() - 1, raw_score=True
     )
-    np.testing.assert_allclose(first, own + trees, atol=1e-6)
+    np.testing.assert_allclose(first, start_scores + trees, atol=1e-6)
 
 
 def test_auto_has_a_start_where_it_can_and_nothing_else_does() -> None:
@@ -212,7 +212,7 @@ def test_auto_has_a_start_where_it_can_and_nothing_else_does() -> None:
 def correlations(data: Any) -> list[float]:
     """How much each feature alone tells of the targets, query by query."""
     gains, ptr = 2.0**data.labels - 1.0, data.queries.ptr
-    found = []
+    largest = []
     for x in np.nan_to_num(data.features.astype(np.float64)).T:
         each = []
         for f in (np.sign(x) * np.log1p(np.abs(x)), (x != 0).astype(float)):
@@ -221,9 +221,10 @@ def correlations(data: Any) -> list[float]:
                 t, g = gains[a:b] - gains[a:b].mean(), f[a:b] - f[a:b].mean()
                 if t.any():
                     up, down = up + t / t.std() @ g / (b - a), down + g @ g / (b - a)
-            each.append(up**2 / down if down else 0.0)
-        found.append(max(each))
-    return found
+            explained = up**2 / down if down else 0.0
+            each.append(explained)
+        largest.append(max(each))
+    return largest
 
 
 @pytest.mark.parametrize("blocks", [None, 30])
@@ -251,14 +252,14 @@ def test_a_wide_start_is_the_same_in_memory_on_disk_and_sparse(monkeypatch: Any,
     data = made()
     filled = np.nan_to_num(data.features, nan=0.0)
     write_libsvm(tmp_path / "t.txt", boostrank.RankingDataset.from_arrays(filled, data.labels, group=SIZES))
-    dense, thin = (
-        boostrank.RankingDataset.from_arrays(x, data.labels, group=SIZES) for x in (filled, sparse.csr_matrix(filled))
-    )
+    dense = boostrank.RankingDataset.from_arrays(filled, data.labels, group=SIZES)
+    thin = boostrank.RankingDataset.from_arrays(sparse.csr_matrix(filled), data.labels, group=SIZES)
     streamed = boostrank.stream(tmp_path / "t.txt", cache=False)
-    one, *others = (cross_fitted(each, "exponential") for each in (dense, thin, streamed))
-    assert len(one.start.curves) > 1
+    of_dense = cross_fitted(dense, "exponential")
+    others = [cross_fitted(each, "exponential") for each in (thin, streamed)]
+    assert len(of_dense.start.curves) > 1
     for other in others:
-        np.testing.assert_array_equal(one.scores, other.scores)
+        np.testing.assert_array_equal(of_dense.scores, other.scores)
 
 
 def test_what_lies_beyond_the_training_data_changes_little() -> None:

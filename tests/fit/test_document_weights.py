@@ -25,9 +25,9 @@ def pair() -> tuple[RankingDataset, RankingDataset]:
     return weighted, replace(data, labels=data.labels * weights)
 
 
-def scores(data: RankingDataset, rounds: int = 4, **given: Any) -> np.ndarray:
-    params = PARAMS | given.pop("params", {})
-    return boostrank.train(params, data, rounds, **given).predict(ranking(1))
+def scores(data: RankingDataset, rounds: int = 4, **options: Any) -> np.ndarray:
+    params = PARAMS | options.pop("params", {})
+    return boostrank.train(params, data, rounds, **options).predict(ranking(1))
 
 
 @pytest.mark.parametrize("start", ["linear", "none"])
@@ -42,17 +42,17 @@ def test_auto_trains_on_the_weighted_gains(backend: str, start: str) -> None:
 @pytest.mark.parametrize("initial", ["regression", "zero"])
 def test_so_do_linear_models(initial: str) -> None:
     weighted, by_labels = pair()
-    given: dict[str, Any] = {"gain": "linear", "metric": "none", "objective": "sdcg", "initial": initial}
-    ours, others = (boostrank.train(given, one, 3, backend="linear").predict(one) for one in (weighted, by_labels))
+    params: dict[str, Any] = {"gain": "linear", "metric": "none", "objective": "sdcg", "initial": initial}
+    ours = boostrank.train(params, weighted, 3, backend="linear").predict(weighted)
+    others = boostrank.train(params, by_labels, 3, backend="linear").predict(by_labels)
     np.testing.assert_array_equal(ours, others)
 
 
 def test_so_do_folds_and_columns_within_queries() -> None:
     weighted, by_labels = pair()
-    ours, others = (
-        boostrank.train(PARAMS | {"objective": "sdcg"}, one, 3, folds=2, within_query="rank").predict(one)
-        for one in (weighted, by_labels)
-    )
+    params = PARAMS | {"objective": "sdcg"}
+    ours = boostrank.train(params, weighted, 3, folds=2, within_query="rank").predict(weighted)
+    others = boostrank.train(params, by_labels, 3, folds=2, within_query="rank").predict(by_labels)
     np.testing.assert_array_equal(ours, others)
 
 
@@ -87,9 +87,10 @@ def test_what_does_not_know_them_refuses_by_name() -> None:
 def test_metrics_do_not_know_them_and_a_warning_says_so() -> None:
     weighted, _ = pair()
     plain = replace(weighted, queries=replace(weighted.queries, document_weights=None))
-    given = {"objective": "sdcg", **FAST}
+    params = {"objective": "sdcg", **FAST}
     with pytest.warns(DataWarning, match="metrics ignore document weights"):
-        ours = boostrank.train(given, weighted, 2, valid_sets=[weighted])
+        ours = boostrank.train(params, weighted, 2, valid_sets=[weighted])
     assert (
-        ours.evals_result["training"] == boostrank.train(given, weighted, 2, valid_sets=[plain]).evals_result["valid_0"]
+        ours.evals_result["training"]
+        == boostrank.train(params, weighted, 2, valid_sets=[plain]).evals_result["valid_0"]
     )

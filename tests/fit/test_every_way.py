@@ -45,7 +45,7 @@ def outcome(train: Callable[[], boostrank.RankingModel]) -> tuple[str, boostrank
             model = train()
         except BoostrankError as error:
             return f"refused: {error}", None
-    message = " ".join(str(one.message) for one in caught)
+    message = " ".join(str(warning.message) for warning in caught)
     if count_start_trees(model):
         return START, model
     assert "start" in message, "the start is not there, and nobody has said so"
@@ -142,13 +142,13 @@ def test_from_files(engine: str, sets: Sets, tmp_path: Path, monkeypatch: pytest
     usual = boostrank.train(SMALL, boostrank.read(files), 1, backend=engine)
     for way in ways:
         streamed = boostrank.stream(files, **way)
-        message, model = outcome(lambda given=streamed: boostrank.train(SMALL, given, 1, backend=engine))
+        message, model = outcome(lambda rows=streamed: boostrank.train(SMALL, rows, 1, backend=engine))
         assert message == START
         assert start_of(model) == start_of(usual)
     monkeypatch.setattr(cross_fit, "MOST_FEATURES", 2)
     wide = [boostrank.read(files), boostrank.stream(files, cache=False)]
     with pytest.warns(DataWarning, match="uses 2 of the 6 features"):
-        dense, streamed = (boostrank.train(SMALL, one, 1, backend=engine) for one in wide)
+        dense, streamed = [boostrank.train(SMALL, rows, 1, backend=engine) for rows in wide]
     assert start_of(dense) == start_of(streamed)
     assert 0 < count_start_trees(dense) <= 2
 
@@ -208,7 +208,9 @@ def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_pat
     kept = start_of(before)
     options: dict[str, Any] = {"backend": engine}
     for init_model in (before, path, before.booster):
-        message, model = outcome(lambda given=init_model: boostrank.train(SMALL, train, 1, init_model=given, **options))
+        message, model = outcome(
+            lambda earlier=init_model: boostrank.train(SMALL, train, 1, init_model=earlier, **options)
+        )
         assert message == START
         assert start_of(model) == kept
     checkpoint = boostrank.Checkpoint(tmp_path / "checkpoint", every=1)
@@ -224,8 +226,10 @@ def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_pat
     assert outcome(lambda: boostrank.average([before, model]))[0] == START
     assert start_of(boostrank.RankingModel.load(path)) == kept
     plain = boostrank.train(SMALL, train, 1, start="none", **options)
-    for given in ({**SMALL, "objective": "auto"}, SMALL):
-        message, _ = outcome(lambda given=given: boostrank.train(given, train, 1, init_model=plain.booster, **options))
+    for params in ({**SMALL, "objective": "auto"}, SMALL):
+        message, _ = outcome(
+            lambda params=params: boostrank.train(params, train, 1, init_model=plain.booster, **options)
+        )
         assert message == "the model to continue has no linear start, and start='auto' does not add one"
     assert outcome(lambda: boostrank.average([before, plain]))[0] == START
 

@@ -82,25 +82,25 @@ def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> No
 
 @pytest.mark.parametrize("within", [None, "zscore"])
 def test_the_model_is_the_mean_of_trainings_that_stop_on_their_folds(data: RankingDataset, within: str | None) -> None:
-    one, seen = folded(PARAMS, data, 40, within_query=within)
-    held = []
+    averaged, seen = folded(PARAMS, data, 40, within_query=within)
+    by_fold = []
     for model, (_, inside) in zip(seen, parts_of(data, 3, 7), strict=True):
         measured = BoundMetrics(["ndcg@5"], inside.labels, inside.queries)
-        held.append(measured.per_query(model.predict(inside))["ndcg@5"])
-        assert model.best_score["held out"]["ndcg@5"] == pytest.approx(np.nanmean(held[-1]), abs=1e-12)
+        by_fold.append(measured.per_query(model.predict(inside))["ndcg@5"])
+        assert model.best_score["held out"]["ndcg@5"] == pytest.approx(np.nanmean(by_fold[-1]), abs=1e-12)
     mean = np.mean([model.predict(data) for model in seen], axis=0)
-    np.testing.assert_allclose(one.predict(data), mean, atol=1e-12)
-    record = one.info["folds"]
+    np.testing.assert_allclose(averaged.predict(data), mean, atol=1e-12)
+    record = averaged.info["folds"]
     assert record["rounds"] == [model.best_iteration for model in seen]
     assert min(record["rounds"]) < max(record["rounds"]) < 40
-    values = np.concatenate(held)
+    values = np.concatenate(by_fold)
     counted = values[~np.isnan(values)]
     assert record["held_out"]["ndcg@5"]["value"] == pytest.approx(counted.mean(), abs=1e-12)
     assert record["held_out"]["ndcg@5"]["queries"] == counted.size
     assert record["held_out"]["ndcg@5"]["low"] < counted.mean() < record["held_out"]["ndcg@5"]["high"]
     assert set(record["held_out"]) == {"ndcg@3", "ndcg@5"}
-    assert one.info.data is not None
-    assert (one.info.data["rows"], one.info.data["fingerprint"]) == (data.n_documents, data.fingerprint)
+    assert averaged.info.data is not None
+    assert (averaged.info.data["rows"], averaged.info.data["fingerprint"]) == (data.n_documents, data.fingerprint)
 
 
 @pytest.mark.parametrize("backend", ENGINES)
@@ -116,14 +116,16 @@ def test_each_model_is_that_of_a_training_which_shares_no_bins(
         assert model.evals_result == other.evals_result
 
 
-@pytest.mark.parametrize("own", ["lightgbm:lambdarank", "xgboost:rank:ndcg"])
-def test_the_engines_objectives_see_the_sizes_and_weights_of_a_folds_queries(coarse: RankingDataset, own: str) -> None:
-    backend = own.partition(":")[0]
-    params = {"objective": own, "verbosity": -1, "num_threads": 1, "seed": 7}
-    one, seen = folded(params, coarse, 5, backend=backend)
+@pytest.mark.parametrize("objective", ["lightgbm:lambdarank", "xgboost:rank:ndcg"])
+def test_the_engines_objectives_see_the_sizes_and_weights_of_a_folds_queries(
+    coarse: RankingDataset, objective: str
+) -> None:
+    backend = objective.partition(":")[0]
+    params = {"objective": objective, "verbosity": -1, "num_threads": 1, "seed": 7}
+    averaged, seen = folded(params, coarse, 5, backend=backend)
     for model, other in zip(seen, alone(params, coarse, 5, backend=backend), strict=True):
         np.testing.assert_array_equal(model.predict(coarse), other.predict(coarse))
-    assert one.info["folds"]["rounds"] == [5, 5, 5]
+    assert averaged.info["folds"]["rounds"] == [5, 5, 5]
 
 
 @pytest.mark.parametrize("backend", ENGINES)
@@ -140,26 +142,26 @@ def test_no_label_of_a_fold_is_in_the_model_that_holds_it_out(data: RankingDatas
 @pytest.mark.parametrize("backend", ENGINES)
 def test_threads_and_lookers_on_change_no_byte(data: RankingDataset, backend: str) -> None:
     params = PARAMS | {"early_stopping_round": 0}
-    one, _ = folded(params, data, 5, backend=backend, start="linear")
+    averaged, _ = folded(params, data, 5, backend=backend, start="linear")
     again = train(params | {"num_threads": 2}, data, 5, folds=3, backend=backend, start="linear")
-    assert one.to_bytes() == again.to_bytes()
-    assert one.info["folds"]["held_out"]["ndcg@5"] == pytest.approx(again.info["folds"]["held_out"]["ndcg@5"])
+    assert averaged.to_bytes() == again.to_bytes()
+    assert averaged.info["folds"]["held_out"]["ndcg@5"] == pytest.approx(again.info["folds"]["held_out"]["ndcg@5"])
 
 
 def test_starts_of_folds_are_those_of_the_same_sums(data: RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     count = len(data.queries)
     fold, inner = np.arange(count) % 4, np.arange(count) // 4 % start_rows.FOLDS
-    shared, apart = (cross_fit.FoldStarts(fold, inner) for _ in range(2))
+    shared, apart = cross_fit.FoldStarts(fold, inner), cross_fit.FoldStarts(fold, inner)
     whole = Whole(data)
     for k in range(4):
         part = whole.part(np.flatnonzero(fold != k))
-        found = shared.without(k, part, "exponential")
+        of_shared = shared.without(k, part, "exponential")
         with monkeypatch.context() as patched:
             patched.setattr(cross_fit, "_NUMBERS_SHARED", 0)
             assert_same(apart.without(k, part, "exponential"), cross_fit.cross_fitted(part, "exponential"), 0.0)
             # The same folds in folds, and quantiles: those of the part are about those of all rows.
             patched.setattr(start_rows, "folds", lambda _, k=k: inner[fold != k])
-            assert_same(found, cross_fit.cross_fitted(data.take(np.flatnonzero(fold != k)), "exponential"), 0.05)
+            assert_same(of_shared, cross_fit.cross_fitted(data.take(np.flatnonzero(fold != k)), "exponential"), 0.05)
 
 
 def test_a_fold_may_be_one_query() -> None:
@@ -168,12 +170,12 @@ def test_a_fold_may_be_one_query() -> None:
     assert min(np.ptp(model.predict(few)) for model in seen) > 0.5
 
 
-def assert_same(one: cross_fit.CrossFitted, other: cross_fit.CrossFitted, least: float) -> None:
+def assert_same(first: cross_fit.CrossFitted, second: cross_fit.CrossFitted, least: float) -> None:
     """Scores that correlate but for so much, and are the same where it is nothing."""
     if least == 0.0:
-        np.testing.assert_array_equal(one.scores, other.scores)
+        np.testing.assert_array_equal(first.scores, second.scores)
     else:  # of equal scores it may be a bit below 1
-        assert np.corrcoef(one.scores, other.scores)[0, 1] >= 1.0 - least
+        assert np.corrcoef(first.scores, second.scores)[0, 1] >= 1.0 - least
 
 
 def test_it_can_be_ended_after_a_fold(data: RankingDataset) -> None:

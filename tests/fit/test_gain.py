@@ -58,7 +58,7 @@ def test_it_is_the_training_on_those_numbers_with_a_linear_gain(backend: str, tm
 def test_folds_presets_search_and_noise_compute_it_too():
     train, by_hand = _data(0), _by_hand(_data(0))
     rounds: dict[str, Any] = {"num_boost_round": 6}
-    given, linear = TREES | {"gain": GAIN}, TREES | {"gain": "linear"}
+    with_gain, linear = TREES | {"gain": GAIN}, TREES | {"gain": "linear"}
     for make in (
         lambda params, data: boostrank.train(params, data, folds=2, **rounds),
         lambda params, data: boostrank.train(params, data, quality="quick", **rounds),
@@ -67,37 +67,37 @@ def test_folds_presets_search_and_noise_compute_it_too():
             valid_sets=[_data(1, 20) if data is train else _by_hand(_data(1, 20))],
         ),
     ):  # fmt: skip
-        model = make(given, train)
+        model = make(with_gain, train)
         np.testing.assert_array_equal(model.predict(train), make(linear, by_hand).predict(train))
         assert model.info.gain == GAIN
-    own, other = (
-        measure_noise(params, data, valid, 1, runs=3).first["ndcg@5"].mean
-        for params, data, valid in ((given, train, _data(1, 20)), (linear, by_hand, _by_hand(_data(1, 20))))
-    )
-    assert own == other
+    of_gain = measure_noise(with_gain, train, _data(1, 20), 1, runs=3).first["ndcg@5"].mean
+    of_labels = measure_noise(linear, by_hand, _by_hand(_data(1, 20)), 1, runs=3).first["ndcg@5"].mean
+    assert of_gain == of_labels
 
 
 def test_a_search_gives_the_expression_back():
     pytest.importorskip("optuna")
     train = _data(0, 20)
-    found = boostrank.tune(TREES | {"gain": GAIN}, train, num_boost_round=2, trials=1, folds=2)
-    assert found.params["gain"] == GAIN
-    assert found.start == boostrank.tune(TREES | {"gain": "linear"}, _by_hand(train), num_boost_round=2, trials=1,
+    result = boostrank.tune(TREES | {"gain": GAIN}, train, num_boost_round=2, trials=1, folds=2)
+    assert result.params["gain"] == GAIN
+    assert result.start == boostrank.tune(TREES | {"gain": "linear"}, _by_hand(train), num_boost_round=2, trials=1,
                                          folds=2).start  # fmt: skip
 
 
 def test_what_does_not_go_together_is_refused():
     data = _data(0, 20)
-    held = data.with_gain(GAIN)
+    with_gain = data.with_gain(GAIN)
     with pytest.raises(DataError, match="the labels are already the gain"):
-        boostrank.train(TREES | {"gain": "exponential"}, held, 2)
+        boostrank.train(TREES | {"gain": "exponential"}, with_gain, 2)
     with pytest.raises(DataError, match="are the gain"):
-        boostrank.train(TREES | {"gain": "label + f1*f1"}, held, 2)
+        boostrank.train(TREES | {"gain": "label + f1*f1"}, with_gain, 2)
     with pytest.raises(ParameterError, match="gain='linear'"):
-        boostrank.train(TREES | {"objective": boostrank.Objective("lambdarank")}, held, 2)
-    assert boostrank.train(TREES | {"objective": boostrank.Objective("lambdarank", gain="linear")}, held, 2).info.gain
+        boostrank.train(TREES | {"objective": boostrank.Objective("lambdarank")}, with_gain, 2)
+    assert boostrank.train(
+        TREES | {"objective": boostrank.Objective("lambdarank", gain="linear")}, with_gain, 2
+    ).info.gain
     with pytest.raises(ParameterError, match="integer grades"):
-        boostrank.train(TREES | {"objective": "lightgbm:lambdarank"}, held, 2)
+        boostrank.train(TREES | {"objective": "lightgbm:lambdarank"}, with_gain, 2)
     with pytest.raises(DataError, match=r"row 0 \(from 0, query 0\): gain 'f1 - 99' is -"):
         boostrank.train(TREES | {"gain": "f1 - 99"}, data, 2)
     # A function of the user's own has labels that are gains, and metrics that know it.

@@ -62,16 +62,16 @@ def test_the_engine_opens_the_file_without_us(trained: Any, tmp_path: Any) -> No
 def test_the_sidecar_says_how_it_was_made(trained: Any, tmp_path: Any) -> None:
     train, model = trained
     model.save(tmp_path / "model.txt")
-    (sidecar,) = (p for p in tmp_path.iterdir() if p.name != "model.txt")
-    said = json.loads(sidecar.read_text())
-    assert said["objective"]["name"] == "reg-shf-sdcg"
-    assert said["objective"]["params"]["mix"] == "logistic"
-    assert said["objective"]["total_rounds"] == 12
-    assert said["objective"]["gain"] == "linear"
-    assert said["conventions"]["gain"] == "linear"
-    assert said["data"]["fingerprint"] == train.fingerprint
-    assert said["data"]["feature_names"] == list(train.feature_names)
-    assert {"boostrank", "numba", "numpy", "python", model.backend} == set(said["versions"])
+    (sidecar,) = [path for path in tmp_path.iterdir() if path.name != "model.txt"]
+    record = json.loads(sidecar.read_text())
+    assert record["objective"]["name"] == "reg-shf-sdcg"
+    assert record["objective"]["params"]["mix"] == "logistic"
+    assert record["objective"]["total_rounds"] == 12
+    assert record["objective"]["gain"] == "linear"
+    assert record["conventions"]["gain"] == "linear"
+    assert record["data"]["fingerprint"] == train.fingerprint
+    assert record["data"]["feature_names"] == list(train.feature_names)
+    assert {"boostrank", "numba", "numpy", "python", model.backend} == set(record["versions"])
 
 
 def test_a_damaged_model_is_refused(trained: Any, tmp_path: Any) -> None:
@@ -170,7 +170,7 @@ def test_queries_that_do_not_fit_the_rows_are_refused_also_where_no_score_depend
     rows = np.asarray(train.features[:4])
     np.testing.assert_array_equal(model.predict(rows, qid=[1, 1, 2, 2]), model.predict(rows))
     np.testing.assert_array_equal(model.predict(rows, group=[1, 3]), model.predict(rows))
-    for given, words in (
+    for query_options, words in (
         ({"qid": [1]}, r"1 .*qid.* 4 rows"),
         ({"group": [2, 3]}, "group has 5 rows"),
         ({"group": "ab"}, "group sizes must be"),
@@ -178,7 +178,7 @@ def test_queries_that_do_not_fit_the_rows_are_refused_also_where_no_score_depend
         ({"group": [4, 0]}, "at least one row"),
     ):
         with pytest.raises(DataError, match=words):
-            model.predict(rows, **given)
+            model.predict(rows, **query_options)
     with pytest.raises(DataError, match="a RankingDataset has"):
         model.predict(train, qid=[1])
 

@@ -70,7 +70,10 @@ def test_objectives_are_spelled_as_in_lgb_train_or_as_in_lgbmranker(data: boostr
         seen.update(weight=weight, group=group)
         return of_ranker(y_true, y_pred)
 
-    models = [boostrank.train(PARAMS | {"objective": one}, data, 3) for one in (of_lightgbm, of_ranker, with_group)]
+    models = [
+        boostrank.train(PARAMS | {"objective": objective}, data, 3)
+        for objective in (of_lightgbm, of_ranker, with_group)
+    ]
     assert len({model.to_bytes() for model in models}) == 1
     assert list(seen["group"]) == [10] * 20
     np.testing.assert_allclose(seen["weight"], data.queries.each_weight.repeat(10))
@@ -79,22 +82,22 @@ def test_objectives_are_spelled_as_in_lgb_train_or_as_in_lgbmranker(data: boostr
 
 
 @pytest.mark.parametrize(
-    ("word", "one"),
+    ("word", "objective"),
     [("NDCG", "lambdarank"), ("RMSE", "query-rmse"), ("PairLogit", "ranknet"), ("map", "smooth-ap")],
 )
 def test_a_metric_or_another_programs_loss_names_objectives_for_it(
-    word: str, one: str, data: boostrank.RankingDataset
+    word: str, objective: str, data: boostrank.RankingDataset
 ) -> None:
-    with pytest.raises(ParameterError, match=f"{word}.*{one}"):
+    with pytest.raises(ParameterError, match=f"{word}.*{objective}"):
         boostrank.train(PARAMS | {"objective": word}, data, 1)
-    named = {name for names in _OTHER_WORDS.values() for name in names} - {"auto"}
-    assert all(parse_objective(name) for name in named)
+    objectives = {name for names in _OTHER_WORDS.values() for name in names} - {"auto"}
+    assert all(parse_objective(name) for name in objectives)
 
 
 def test_catboosts_form_of_parameters_is_read(data: boostrank.RankingDataset) -> None:
     model = boostrank.train(PARAMS | {"objective": "LambdaMart:metric=MAP;truncation_level=7"}, data, 1)
-    found = model.info.objective["params"]
-    assert (found["metric"], found["truncation_level"]) == ("map", 7)
+    params = model.info.objective["params"]
+    assert (params["metric"], params["truncation_level"]) == ("map", 7)
     assert parse_objective("mix(lambdarank(metric=err), xe-ndcg)").parts[0].params["metric"] == "err"
     with pytest.raises(ParameterError, match="metric"):
         parse_objective("LambdaMart:metric=recall")

@@ -24,9 +24,9 @@ def test_boosters_are_compared_by_the_rounds_that_they_predict_with() -> None:
     first = lgb.train(FAST | {"objective": "lambdarank"}, lgb.Dataset(X, y, group=sizes), 4)
     first.best_iteration = 2
     second = xgb.train({"objective": "rank:ndcg", "nthread": 1}, xgb.DMatrix(X, y, group=sizes), 2)
-    found = boostrank.compare(first, second, data, "ndcg@5")
+    comparison = boostrank.compare(first, second, data, "ndcg@5")
     by_scores = boostrank.compare(first.predict(X), second.predict(xgb.DMatrix(X)), data, "ndcg@5")
-    assert found.metrics["ndcg@5"] == by_scores.metrics["ndcg@5"]
+    assert comparison.metrics["ndcg@5"] == by_scores.metrics["ndcg@5"]
     assert first.predict(X, num_iteration=4).tolist() != first.predict(X).tolist()
 
 
@@ -34,8 +34,8 @@ def test_queries_come_as_ids_or_sizes() -> None:
     data, metric = ranking(1), boostrank.Metric("ndcg", (5,))
     scores = data.labels + np.random.default_rng(0).normal(size=data.n_documents)
     expected = metric.evaluate(data.labels, scores, data.queries).mean
-    for given in (data.queries.row_ids(), data.queries.row_ids().astype(str), data.queries.sizes.tolist()):
-        assert metric.evaluate(data.labels, scores, given).mean == expected
+    for queries in (data.queries.row_ids(), data.queries.row_ids().astype(str), data.queries.sizes.tolist()):
+        assert metric.evaluate(data.labels, scores, queries).mean == expected
     with pytest.raises(DataError, match="group sizes that sum to 1200"):
         metric.evaluate(data.labels, scores, [600, 599])
     with pytest.raises(DataError, match="from_ids"):
@@ -43,12 +43,12 @@ def test_queries_come_as_ids_or_sizes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "suggested"), [({"start": "liner"}, "linear"), ({"backend": "lightgmb"}, "lightgbm"),
+    ("options", "suggested"), [({"start": "liner"}, "linear"), ({"backend": "lightgmb"}, "lightgbm"),
                              ({"quality": "god"}, "good"), ({"conventions": "sklern"}, "sklearn")],
 )  # fmt: skip
-def test_a_word_that_is_nearly_one_is_recognised(given: dict[str, Any], suggested: str) -> None:
+def test_a_word_that_is_nearly_one_is_recognised(options: dict[str, Any], suggested: str) -> None:
     with pytest.raises(ParameterError, match=f"Did you mean '{suggested}'"):
-        boostrank.train({"objective": "regression", **FAST}, ranking(0), 1, **given)
+        boostrank.train({"objective": "regression", **FAST}, ranking(0), 1, **options)
 
 
 def test_the_command_lists_the_starts() -> None:
@@ -87,4 +87,4 @@ def test_cross_validation_of_xgboost_keeps_queries_whole() -> None:
 
     matrix = xgb.DMatrix(np.asarray(data.features), data.labels, group=data.queries.sizes)
     xgb.cv({"nthread": 1}, matrix, 1, nfold=3, obj=watched, custom_metric=lambda *_: ("none", 0.0))
-    assert [one.tolist() for one in sizes] == [[20] * 40] * 3
+    assert [group_sizes.tolist() for group_sizes in sizes] == [[20] * 40] * 3

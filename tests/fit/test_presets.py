@@ -51,9 +51,9 @@ def params_of(backend: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def data() -> RankingDataset:
     """Queries have weights, which metrics count."""
-    one = made(50, 2)
-    weights = np.array([0.5, 1.5, 2.5])[np.arange(len(one.queries)) % 3]
-    return replace(one, queries=replace(one.queries, weights=weights))
+    dataset = made(50, 2)
+    weights = np.array([0.5, 1.5, 2.5])[np.arange(len(dataset.queries)) % 3]
+    return replace(dataset, queries=replace(dataset.queries, weights=weights))
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def recipe(
 
 
 def named(valid: Any) -> list[tuple[str, RankingDataset]]:
-    return [(f"valid_{i}", one) for i, one in enumerate(valid)]
+    return [(f"valid_{i}", dataset) for i, dataset in enumerate(valid)]
 
 
 def trained(
@@ -92,16 +92,16 @@ def trained(
 def sized(rows: int, queries: int, features: int) -> RankingDataset:
     """Data of these sizes, whose features take no memory."""
     features_of_all = np.broadcast_to(np.zeros(1, np.float32), (rows, features))
-    one = RankingDataset.from_arrays(
+    dataset = RankingDataset.from_arrays(
         np.zeros((rows, 1), np.float32), np.arange(rows) % 3, group=[rows // queries] * queries
     )
-    return replace(one, features=features_of_all, feature_names=tuple(map(str, range(features))))
+    return replace(dataset, features=features_of_all, feature_names=tuple(map(str, range(features))))
 
 
 def test_good_trains_another_member_in_each_fold(data: RankingDataset) -> None:
-    found = recipe("good", data)
-    assert (found.folds, found.rounds, found.members) == (FOLDS, ROUNDS, FEW_MEMBERS)
-    assert found.patience == PATIENCE
+    preset = recipe("good", data)
+    assert (preset.folds, preset.rounds, preset.members) == (FOLDS, ROUNDS, FEW_MEMBERS)
+    assert preset.patience == PATIENCE
     assert recipe("good", data, folds=6).members == (*FEW_MEMBERS, *FEW_MEMBERS[:2])
     for members in (FEW_MEMBERS, MANY_MEMBERS):
         assert len({member.name for member in members}) == len(members)
@@ -133,8 +133,8 @@ def test_options_win_over_members(data: RankingDataset) -> None:
     assert not any(member.trees for member in recipe("good", data, extra_trees=False).members)
     assert not any(member.trees for member in recipe("good", data, backend="xgboost").members)
     discount = next(member for member in FEW_MEMBERS if member.params)
-    own = recipe("good", data, **dict.fromkeys(discount.params, "log")).members
-    assert not any(member.params for member in own)
+    members = recipe("good", data, **dict.fromkeys(discount.params, "log")).members
+    assert not any(member.params for member in members)
     assert "learning_rate" not in recipe("good", data, eta=0.3).trees
     # A parameter that some objectives alone have leaves out the members that have not.
     only = recipe("good", data, balance="raw").members
@@ -151,12 +151,12 @@ def test_the_average_weighs_members_alike_on_one_scale(data: RankingDataset, val
     bound = BoundMetrics(["ndcg@5"], together.labels, together.queries)
     scores, apart, per_query = [], [], np.full(len(together.queries), np.nan)
     for k, (_, model) in enumerate(seen):
-        own = model.predict(together)
-        scores.append(own)
-        centred = [part - part.mean() for part in np.split(own, together.queries.ptr[1:-1])]
+        scores_of_fold = model.predict(together)
+        scores.append(scores_of_fold)
+        centred = [part - part.mean() for part in np.split(scores_of_fold, together.queries.ptr[1:-1])]
         apart.append(np.sqrt(np.mean(np.concatenate([c for c, f in zip(centred, fold, strict=True) if f == k]) ** 2)))
-        per_query[fold == k] = bound.per_query(own)["ndcg@5"][fold == k]
-    mean = np.mean([own / a for own, a in zip(scores, apart, strict=True)], axis=0) * np.mean(apart)
+        per_query[fold == k] = bound.per_query(scores_of_fold)["ndcg@5"][fold == k]
+    mean = np.mean([fold_scores / a for fold_scores, a in zip(scores, apart, strict=True)], axis=0) * np.mean(apart)
     difference = one.predict(together) - mean
     assert np.ptp(difference) < 1e-5 * np.ptp(mean)  # but for XGBoost's base score
     record = one.info["folds"]
@@ -198,7 +198,7 @@ def test_callbacks_and_feval_see_every_fold(data: RankingDataset) -> None:
 
 @pytest.mark.parametrize("backend", ENGINES)
 def test_folds_resume_to_the_same_bytes(data: RankingDataset, backend: str, tmp_path: Any) -> None:
-    given, path = params_of(backend) | {"early_stopping_round": 4}, tmp_path / "checkpoint"
+    params, path = params_of(backend) | {"early_stopping_round": 4}, tmp_path / "checkpoint"
 
     class Stop(Exception):
         pass
@@ -214,13 +214,13 @@ def test_folds_resume_to_the_same_bytes(data: RankingDataset, backend: str, tmp_
         callback.order = 50  # type: ignore[attr-defined]
         return callback
 
-    whole = train(given, data, 12, quality="good", backend=backend)
+    whole = train(params, data, 12, quality="good", backend=backend)
     with pytest.raises(Stop):
-        train(given, data, 12, quality="good", backend=backend, checkpoint=Checkpoint(path, every=2),
+        train(params, data, 12, quality="good", backend=backend, checkpoint=Checkpoint(path, every=2),
               callbacks=[broken_in(3, 3)])  # fmt: skip
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["checkpoint.1", "checkpoint.2", "checkpoint.3"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["checkpoint.1", "checkpoint.2", "checkpoint.3"]
     going_on = Checkpoint(path, every=2, resume=True)
-    again = train(given, data, 12, quality="good", backend=backend, checkpoint=going_on)
+    again = train(params, data, 12, quality="good", backend=backend, checkpoint=going_on)
     assert going_on.resumed_at
     assert again.to_bytes() == whole.to_bytes()
     assert dict(again.info) == dict(whole.info)
@@ -274,8 +274,8 @@ def test_quick_stops_where_it_can_and_has_trees_that_suit(data: RankingDataset, 
     assert (watched.rounds, watched.trees["learning_rate"]) == (ROUNDS, 0.05)
     assert watched.patience == patience(len(valid.queries), Sizes.of_sets(data))
     for given in ({"rounds": 30}, {"n_estimators": 30}):
-        found = recipe("quick", data, [valid], **given)
-        assert (found.rounds, found.patience, found.trees["learning_rate"]) == (30, 0, 0.1)
+        preset = recipe("quick", data, [valid], **given)
+        assert (preset.rounds, preset.patience, preset.trees["learning_rate"]) == (30, 0, 0.1)
     assert recipe("quick", data, [valid], early_stopping_round=5).patience == 0  # its own
     assert recipe("quick", data, [valid], metric="none").rounds == DEFAULT_ROUNDS
     assert recipe("quick", data, [valid], boosting="dart").patience == 0
@@ -294,9 +294,9 @@ def test_trees_grow_with_the_data() -> None:
 
 
 def test_plain_folds_are_of_the_engines_defaults(data: RankingDataset) -> None:
-    found = recipe("plain", data, folds=3)
-    assert (found.rounds, found.trees, found.patience, found.members) == (DEFAULT_ROUNDS, {}, 0, (Member(),) * 3)
-    assert found.folds == 3
+    preset = recipe("plain", data, folds=3)
+    assert (preset.rounds, preset.trees, preset.patience, preset.members) == (DEFAULT_ROUNDS, {}, 0, (Member(),) * 3)
+    assert preset.folds == 3
 
 
 @pytest.mark.parametrize("backend", ENGINES)

@@ -43,12 +43,12 @@ def test_models_of_an_average_are_cut_to_the_most_rounds_that_fit(
     start, rounds = tree_counts(models[0])[0], [model.best_iteration for model in models]
     assert min(rounds) < max(rounds)
     for cap in range(1, max(rounds) + 1):
-        trees = start + sum(min(cap, own) for own in rounds)
+        trees = start + sum(min(cap, model_rounds) for model_rounds in rounds)
         for spare in (0, 1):  # one tree more is a round of none
-            found = [model.best_iteration for model in capped(models, trees + spare)]
-            assert sum(found) <= trees + spare - start
-            assert found == [min(max(found), own) for own in rounds]
-            assert max(found) >= min(cap, max(rounds))
+            kept_rounds = [model.best_iteration for model in capped(models, trees + spare)]
+            assert sum(kept_rounds) <= trees + spare - start
+            assert kept_rounds == [min(max(kept_rounds), model_rounds) for model_rounds in rounds]
+            assert max(kept_rounds) >= min(cap, max(rounds))
     with pytest.raises(ParameterError, match=f"max_trees={start + 2} .* {start + 3} trees, including {start} "):
         capped(models, start + 2)
 

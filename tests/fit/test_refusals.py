@@ -127,7 +127,7 @@ def test_a_checkpoint_of_a_newer_version_is_refused(data: RankingDataset, tmp_pa
 
     with pytest.raises(KeyboardInterrupt):
         boostrank.train(PARAMS, data, 3, checkpoint=boostrank.Checkpoint(path, every=1), callbacks=[stop])
-    first, _, rest = path.read_bytes().partition(b"\n")
-    path.write_bytes(first.rstrip(b"0123456789") + b"999\n" + rest)
+    first, _, content = path.read_bytes().partition(b"\n")
+    path.write_bytes(first.rstrip(b"0123456789") + b"999\n" + content)
     with pytest.raises(ModelError, match="newer boostrank"):
         boostrank.train(PARAMS, data, 3, checkpoint=boostrank.Checkpoint(path, resume=True))

@@ -127,7 +127,7 @@ def test_quick_learns_from_the_queries_that_stopped_it(backend: str, few: Rankin
     )
     assert model.info["renewed"]["queries"] == 50
     assert "renewed" not in kept.info  # no early stopping: the validation queries are only measured
-    leaves = [one.predict(valid, pred_leaf=True)[:, -1] for one in (model, kept)]
+    leaves = [ranker.predict(valid, pred_leaf=True)[:, -1] for ranker in (model, kept)]
     np.testing.assert_array_equal(*leaves)
     assert not np.allclose(model.predict(valid), kept.predict(valid))
 
@@ -170,7 +170,9 @@ def test_a_refit_of_an_average_is_the_average_of_refits(few: RankingDataset, mor
 
 def test_a_refit_keeps_a_share_of_the_leaves(few: RankingDataset, more: RankingDataset) -> None:
     model = train(PARAMS | {"objective": "lambdarank"}, few, num_boost_round=1)
-    new, half, old = (refit(model, more, keep=keep).predict(more) for keep in (0.0, 0.5, 1.0))
+    new = refit(model, more, keep=0.0).predict(more)
+    half = refit(model, more, keep=0.5).predict(more)
+    old = refit(model, more, keep=1.0).predict(more)
     np.testing.assert_allclose(half, (new + old) / 2.0, atol=1e-6)
     np.testing.assert_allclose(old, model.predict(more), atol=1e-6)
     assert not np.allclose(new, old)
@@ -192,8 +194,8 @@ def test_a_refit_needs_a_share_and_an_objective_of_ours(few: RankingDataset) -> 
 @pytest.mark.parametrize("backend", ENGINES)
 def test_rounds_of_several_kinds_are_not_refitted(backend: str, few: RankingDataset) -> None:
     def grown(earlier: Any = None, callbacks: Any = None, objective: str = "lambdarank", **params: Any) -> RankingModel:
-        own = PARAMS | {"objective": objective} | params
-        return train(own, few, 2, init_model=earlier, callbacks=callbacks, backend=backend)
+        settings = PARAMS | {"objective": objective} | params
+        return train(settings, few, 2, init_model=earlier, callbacks=callbacks, backend=backend)
 
     first = grown()
     same = refit(grown(first), few)
@@ -219,8 +221,8 @@ def test_quick_keeps_the_leaves_of_other_rounds(backend: str, few: RankingDatase
     slower = lightgbm.reset_parameter(learning_rate=lambda number: 0.3 * 0.5**number)
     how: dict[str, Any] = {"valid_sets": [valid], "backend": backend, "quality": "quick"}
     params = PARAMS | {"early_stopping_rounds": 2}
-    for given in ({"init_model": first}, {"callbacks": [slower]}):
-        assert train(params, few, 4, **how, **given).info.renewed is None
+    for options in ({"init_model": first}, {"callbacks": [slower]}):
+        assert train(params, few, 4, **how, **options).info.renewed is None
     renewed = train(params, few, 4, **how).info.renewed
     assert renewed is not None
     assert renewed["queries"] == len(few.queries) + len(valid.queries)
@@ -249,6 +251,6 @@ def test_the_command_says_that_leaves_come_from_the_validation_queries(few: Rank
     result = invoke("train", train_file, "--valid", valid_file, "--quality", "quick", "-m", tmp_path / "m.txt")
     assert result.exit_code == 0, result.output
     assert "40 queries" in result.stderr
-    held = boostrank.read(valid_file)
+    valid_set = boostrank.read(valid_file)
     with pytest.warns(DataWarning, match="v.txt: training read"):
-        calibrate(tmp_path / "m.txt", held)
+        calibrate(tmp_path / "m.txt", valid_set)

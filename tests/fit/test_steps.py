@@ -31,10 +31,10 @@ def test_a_bound_is_on_one_side_of_every_float32_number(pairs: list[tuple[float,
 @given(st.lists(float32, min_size=1, max_size=60), st.integers(1, 20))
 def test_few_values_have_a_step_each_as_far_as_zero_allows(values: list[float], times: int) -> None:
     present = np.repeat(np.array([*values, np.nan, np.inf], np.float32), times)
-    found = Values.of(present)
-    bounds, distinct = found.bounds, np.unique(values)
-    np.testing.assert_array_equal(found.distinct, distinct)
-    assert found.counts.sum() == len(values) * times
+    counted = Values.of(present)
+    bounds, distinct = counted.bounds, np.unique(values)
+    np.testing.assert_array_equal(counted.distinct, distinct)
+    assert counted.counts.sum() == len(values) * times
     near = np.abs(between(distinct[:-1], distinct[1:])) <= 1e-30
     assert bounds.size == distinct.size - 1 - near.sum()
     assert np.all(np.diff(bounds) > 0)
@@ -81,7 +81,7 @@ def test_what_is_left_out_moves_no_score_by_more_than_it_may(levels: list[list[f
 
 def test_steps_beside_each_other_become_one() -> None:
     curve = Curve(np.arange(4) + 0.5, np.array([0.0, 0.1, 0.5, 0.6, 0.55]), 0.0)
-    (found,) = simplified({3: replace(curve, documents=np.arange(6.0))}, 0.06).values()
-    assert found.documents.tolist() == [1.0, 9.0, 5.0]
-    assert found.bounds.tolist() == [1.5]
-    assert found.constant.tolist() == pytest.approx([0.05, 0.55])
+    (merged,) = simplified({3: replace(curve, documents=np.arange(6.0))}, 0.06).values()
+    assert merged.documents.tolist() == [1.0, 9.0, 5.0]
+    assert merged.bounds.tolist() == [1.5]
+    assert merged.constant.tolist() == pytest.approx([0.05, 0.55])

@@ -173,9 +173,9 @@ def test_one_word_for_the_gain_reaches_the_engines_own_objectives(name: str, bac
 
 def test_arguments_by_position_are_those_of_lgb_train(data: Any) -> None:
     train, valid = data
-    ours, theirs = (inspect.signature(one.train).parameters for one in (boostrank, lgb))
+    ours, theirs = inspect.signature(boostrank.train).parameters, inspect.signature(lgb.train).parameters
     assert [*ours][: len(theirs)] == [*theirs]
-    assert {one.kind for one in [*ours.values()][len(theirs) :]} == {inspect.Parameter.KEYWORD_ONLY}
+    assert {parameter.kind for parameter in [*ours.values()][len(theirs) :]} == {inspect.Parameter.KEYWORD_ONLY}
     rounds: list[int] = []
     spread = lambda scores, _: ("spread", float(np.ptp(scores)), True)  # noqa: E731
     first = boostrank.train(FAST, train, 2)
@@ -331,10 +331,10 @@ def test_threads_reach_an_objective_that_was_built_before(backend: str, data: An
 
     original = bound.resolve_threads
     monkeypatch.setattr(bound, "resolve_threads", lambda threads: seen.append(threads) or original(threads))
-    given = boostrank.Objective("sdcg")
-    boostrank.train({"objective": given, **FAST, "num_threads": 1}, data[0], 1, backend=backend)
+    objective = boostrank.Objective("sdcg")
+    boostrank.train({"objective": objective, **FAST, "num_threads": 1}, data[0], 1, backend=backend)
     assert seen == [1]
-    assert given.threads is None
+    assert objective.threads is None
 
 
 def test_parameters_of_the_wrong_engine_are_refused_with_what_to_use(data: Any) -> None:
@@ -434,11 +434,11 @@ def test_a_lightgbm_dataset_without_its_rows_is_refused(data: Any) -> None:
 def test_a_lightgbm_dataset_brings_its_parameters_and_weights(data: Any) -> None:
     train, _ = data
     weights = np.repeat(np.arange(1.0, 1 + len(train.queries)), train.queries.sizes)
-    own = {"max_bin": 7, "num_leaves": 3}
-    native = lgb.Dataset(train.features, train.labels, group=train.queries.sizes, weight=weights, params=own)
+    dataset_params = {"max_bin": 7, "num_leaves": 3}
+    native = lgb.Dataset(train.features, train.labels, group=train.queries.sizes, weight=weights, params=dataset_params)
     weighted = boostrank.RankingDataset.from_arrays(
         train.features, train.labels, group=train.queries.sizes, weight=np.arange(1.0, 1 + len(train.queries))
     )
     params = {"objective": "sdcg", **FAST}
-    theirs, ours = boostrank.train(own | params, weighted, 3), boostrank.train(params, native, 3)
+    theirs, ours = boostrank.train(dataset_params | params, weighted, 3), boostrank.train(params, native, 3)
     np.testing.assert_array_equal(theirs.predict(train.features), ours.predict(train.features))

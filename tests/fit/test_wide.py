@@ -48,7 +48,8 @@ def test_the_model_is_the_one_of_all_columns(all_columns: Any, backend: str, sta
     size = {"none": (1_000, ROWS), "linear": (500, 200)}[start]  # the start's cost grows with the cube of the columns
     data, others = made(size[0], 0, size[1]), made(size[0], 1, size[1])
     how = {"backend": backend, "start": start, "valid_sets": [data, others]}
-    model, whole = (train(dict(NARROW), data, 5, **how) for train in (boostrank.train, all_columns))
+    model = boostrank.train(dict(NARROW), data, 5, **how)
+    whole = all_columns(dict(NARROW), data, 5, **how)
     assert model.to_bytes() == whole.to_bytes()
     assert model.info == whole.info
     assert model.evals_result == whole.evals_result
@@ -88,19 +89,19 @@ def test_xgboost_grows_the_trees_of_dense_rows_from_entries(monkeypatch: pytest.
     pytest.importorskip("xgboost")
     from boostrank.engines.xgboost import entries
 
-    data, others, found = made(2_000), made(2_000, seed=1), []
+    data, others, returned = made(2_000), made(2_000, seed=1), []
     params, of = NARROW | {"objective": objective}, entries.Entries.of
 
     def kept(features: Any, params: Any) -> Any:
-        found.append(of(features, params))
-        return found[-1]
+        returned.append(of(features, params))
+        return returned[-1]
 
     monkeypatch.setattr(entries.Entries, "of", kept)
     dense = boostrank.train(params, data, 5, backend="xgboost", start="none", valid_sets=[others])
     monkeypatch.setattr(entries, "_CELLS", 1)
     monkeypatch.setattr(entries, "_WIDE", 1)
     sparse_model = boostrank.train(params, data, 5, backend="xgboost", start="none", valid_sets=[others])
-    assert found[0] is None
-    assert found[-1] is not None
+    assert returned[0] is None
+    assert returned[-1] is not None
     np.testing.assert_allclose(sparse_model.predict(others), dense.predict(others), atol=1e-5)
     np.testing.assert_array_equal(sparse_model.trees().used, dense.trees().used)

@@ -47,7 +47,8 @@ TRAIN, TEST = made(60, 1), made(30, 2)
 def models() -> dict[str, RankingModel]:
     within = WithinQuery(("rank", "best"), of=("age", "price [EUR]"))
     return {
-        backend: train(PARAMS | own, TRAIN, 5, backend=backend, within_query=within) for backend, own in OWN.items()
+        backend: train(PARAMS | params, TRAIN, 5, backend=backend, within_query=within)
+        for backend, params in OWN.items()
     }
 
 
@@ -119,13 +120,13 @@ def test_rows_without_queries_and_targets_that_see_one_document_are_refused(
 @engines
 def test_contributions_are_of_the_features_and_add_up(models: dict[str, RankingModel], backend: str) -> None:
     model = models[backend]
-    found, scores = model.contributions(TEST), model.predict(TEST)
-    assert found.shape == (TEST.n_documents, 5)
-    np.testing.assert_allclose(found.sum(axis=1), scores, atol=1e-5)
+    contributions, scores = model.contributions(TEST), model.predict(TEST)
+    assert contributions.shape == (TEST.n_documents, 5)
+    np.testing.assert_allclose(contributions.sum(axis=1), scores, atol=1e-5)
     plain, wide = model.over_columns(TEST)
     parts = plain.contributions(wide)
     assert parts.shape == (TEST.n_documents, 9)
-    np.testing.assert_allclose(found[:, 2], parts[:, 2] + parts[:, 4] + parts[:, 6])
+    np.testing.assert_allclose(contributions[:, 2], parts[:, 2] + parts[:, 4] + parts[:, 6])
     assert np.abs(parts[:, [5, 7]]).max() > 0
     assert plain.over_columns(wide) == (plain, wide)
     np.testing.assert_array_equal(plain.predict(wide), scores)
@@ -137,9 +138,10 @@ def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> N
     rng = np.random.default_rng(4)
     X = rng.integers(0, 4, (60, 3)).astype(np.float32)
     qid = np.repeat(np.arange(10), 6)
-    data = RankingDataset.from_arrays(sparse.csr_matrix(X) if is_sparse else X, rng.random(60), qid=qid)
+    features = sparse.csr_matrix(X) if is_sparse else X
+    data = RankingDataset.from_arrays(features, rng.random(60), qid=qid)
     rows = np.flatnonzero(rng.random(60) < 0.5)
-    some = replace(some_documents(data, rows), candidates=Candidates(data, rows))
+    part = replace(some_documents(data, rows), candidates=Candidates(data, rows))
     columns = WithinColumns(data.feature_names, ("rank", "zscore", "best"), np.array([0, 2]))
 
     def dense(features: Any) -> Any:
@@ -147,42 +149,41 @@ def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> N
         return features.toarray() if sparse.issparse(features) else features
 
     wide = dense(columns.dataset(data, 1).features)
-    half = some.take([0, 3, 4])
-    for made in (
-        some, half, some.take([5, 1]), some.shuffled(rng), some.redrawn(rng), half.joined(some.take([1, 2])),
-        Whole(some).part([2, 0]), Whole(Whole(some).part([2, 0, 5])).part([1]), some.take([]),
+    half = part.take([0, 3, 4])
+    for derived in (
+        part, half, part.take([5, 1]), part.shuffled(rng), part.redrawn(rng), half.joined(part.take([1, 2])),
+        Whole(part).part([2, 0]), Whole(Whole(part).part([2, 0, 5])).part([1]), part.take([]),
     ):  # fmt: skip
-        assert made.candidates is not None
-        own = made.candidates.data
-        all_of_them = wide if own is data else dense(columns.dataset(own, 1).features)
-        np.testing.assert_array_equal(dense(made.features), dense(own.features)[made.candidates.rows])
-        np.testing.assert_array_equal(dense(columns.dataset(made, 1).features), all_of_them[made.candidates.rows])
+        assert derived.candidates is not None
+        candidates = derived.candidates.data
+        all_of_them = wide if candidates is data else dense(columns.dataset(candidates, 1).features)
+        np.testing.assert_array_equal(dense(derived.features), dense(candidates.features)[derived.candidates.rows])
+        np.testing.assert_array_equal(dense(columns.dataset(derived, 1).features), all_of_them[derived.candidates.rows])
     joined = half.joined(data.take([7]))
     assert joined.candidates is not None
-    found = dense(columns.dataset(joined, 1).features)
-    np.testing.assert_array_equal(found[-6:], wide[42:48])
-    np.testing.assert_array_equal(found[: half.n_documents], wide[half.candidates.rows])
+    values = dense(columns.dataset(joined, 1).features)
+    np.testing.assert_array_equal(values[-6:], wide[42:48])
+    np.testing.assert_array_equal(values[: half.n_documents], wide[half.candidates.rows])
 
 
 @trees
 @pytest.mark.parametrize("kinds", [("rank", "zscore"), ("zscore",)])
 def test_zeros_that_a_sparse_row_does_not_name_are_values(backend: str, kinds: tuple[str, ...]) -> None:
     dense = RankingDataset(np.nan_to_num(TRAIN.features), TRAIN.labels, TRAIN.queries, NAMES)
-    named = RankingDataset(sparse.csr_matrix(dense.features), TRAIN.labels, TRAIN.queries, NAMES)
+    thin = RankingDataset(sparse.csr_matrix(dense.features), TRAIN.labels, TRAIN.queries, NAMES)
     columns = WithinQuery(kinds).columns(NAMES, None)
     assert columns is not None
-    wide = columns.dataset(named, 1)
+    wide = columns.dataset(thin, 1)
     assert sparse.issparse(wide.features) is ("rank" not in kinds)
     with pytest.MonkeyPatch.context() as patch:  # in blocks too
         patch.setattr("boostrank.model.query_columns._NUMBERS_AT_A_TIME", 300)
-        again = columns.dataset(named, 1)
-    for one in (wide.features, again.features):
-        rows = one.toarray() if sparse.issparse(one) else one
+        again = columns.dataset(thin, 1)
+    for features in (wide.features, again.features):
+        rows = features.toarray() if sparse.issparse(features) else features
         np.testing.assert_array_equal(rows, columns.dataset(dense, 1).features)
-    first, second = (
-        train(PARAMS | OWN[backend], data, 3, backend=backend, within_query=kinds) for data in (dense, named)
-    )
-    np.testing.assert_array_equal(first.predict(dense), second.predict(named))
+    first = train(PARAMS | OWN[backend], dense, 3, backend=backend, within_query=kinds)
+    second = train(PARAMS | OWN[backend], thin, 3, backend=backend, within_query=kinds)
+    np.testing.assert_array_equal(first.predict(dense), second.predict(thin))
 
 
 @trees
@@ -202,10 +203,9 @@ def test_rows_on_disk_have_the_columns_of_rows_in_memory(backend: str, tmp_path:
     np.testing.assert_array_equal(rows[numbers], expected[numbers])
     np.testing.assert_array_equal(rows[7:230], expected[7:230])
     np.testing.assert_array_equal(np.concatenate([piece for _, piece in rows.pieces()]), expected)
-    first, second = (
-        train(PARAMS | OWN[backend], data, 3, valid_sets=[data], backend=backend, within_query=WithinQuery())
-        for data in (memory, streamed)
-    )
+    params, within = PARAMS | OWN[backend], WithinQuery()
+    first = train(params, memory, 3, valid_sets=[memory], backend=backend, within_query=within)
+    second = train(params, streamed, 3, valid_sets=[streamed], backend=backend, within_query=within)
     np.testing.assert_array_equal(first.predict(memory), second.predict(streamed))
     assert first.info["data"]["fingerprint"] == second.info["data"]["fingerprint"]
 
@@ -215,8 +215,8 @@ def test_parts_of_a_data_set_have_the_columns_that_are_asked_for() -> None:
     for kind in ("rank", "zscore", "zscore"):
         columns = WithinQuery(kind).columns(NAMES, None)
         assert columns is not None
-        found, expected = columns.dataset(part, 1), columns.dataset(TRAIN.take([3, 1]), 1)
-        np.testing.assert_array_equal(found.features[: found.n_documents], expected.features)
+        of_part, expected = columns.dataset(part, 1), columns.dataset(TRAIN.take([3, 1]), 1)
+        np.testing.assert_array_equal(of_part.features[: of_part.n_documents], expected.features)
 
 
 @engines
@@ -256,18 +256,18 @@ def test_a_checkpoint_goes_on_with_the_same_columns_alone(backend: str, tmp_path
 @trees
 def test_columns_follow_what_parameters_ask_of_their_feature(backend: str) -> None:
     engine = boostrank.engines.get_backend(backend)
-    given: dict[str, Any] = {"monotone_constraints": {"price_(EUR)": 1, "clicks": -1}}
-    given["interaction_constraints"] = [["age", "clicks"], ["price [EUR]", "price_(EUR)"]]
+    params: dict[str, Any] = {"monotone_constraints": {"price_(EUR)": 1, "clicks": -1}}
+    params["interaction_constraints"] = [["age", "clicks"], ["price [EUR]", "price_(EUR)"]]
     if backend == "lightgbm":
-        given |= {"feature_contri": [1, 1, 1, 0.5], "max_bin_by_feature": [255, 3, 255, 255]}
-    found = engine.params.of_columns(engine.params.of_columns(given, NAMES), NAMES, followed=[1, 3, 1, 3])
-    assert found["monotone_constraints"] == [0, 1, 0, -1, 1, -1, 1, -1]
-    assert found["interaction_constraints"] == [[2, 3, 5, 7], [0, 1, 4, 6]]
+        params |= {"feature_contri": [1, 1, 1, 0.5], "max_bin_by_feature": [255, 3, 255, 255]}
+    of_columns = engine.params.of_columns(engine.params.of_columns(params, NAMES), NAMES, followed=[1, 3, 1, 3])
+    assert of_columns["monotone_constraints"] == [0, 1, 0, -1, 1, -1, 1, -1]
+    assert of_columns["interaction_constraints"] == [[2, 3, 5, 7], [0, 1, 4, 6]]
     if backend == "lightgbm":
-        assert found["feature_contri"] == [1, 1, 1, 0.5, 1, 0.5, 1, 0.5]
-        assert found["max_bin_by_feature"] == [255, 3, 255, 255, 3, 255, 3, 255]
-        given["feature_contri"] = [0.1, 1, 1, 1]
-    model = train(PARAMS | OWN[backend] | given, TRAIN, 10, backend=backend, within_query="rank,zscore")
+        assert of_columns["feature_contri"] == [1, 1, 1, 0.5, 1, 0.5, 1, 0.5]
+        assert of_columns["max_bin_by_feature"] == [255, 3, 255, 255, 3, 255, 3, 255]
+        params["feature_contri"] = [0.1, 1, 1, 1]
+    model = train(PARAMS | OWN[backend] | params, TRAIN, 10, backend=backend, within_query="rank,zscore")
     # A document whose price rises, while the others' stay, does not fall.
     longest, scores = int(TEST.queries.sizes.argmax()), []
     rows = TEST.take([longest]).features
@@ -306,5 +306,5 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
     [("a", "b"), ("a", "rank(a|query)"), ("rank(a|query)", "zscore(b|query)"), ("a", "rank(a|query)", "b")],
 )
 def test_names_that_were_not_made_so_are_ordinary(names: tuple[str, ...]) -> None:
-    found = WithinColumns.from_names(names)
-    assert (found is None) is (names != ("a", "rank(a|query)"))
+    columns = WithinColumns.from_names(names)
+    assert (columns is None) is (names != ("a", "rank(a|query)"))

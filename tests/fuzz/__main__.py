@@ -80,8 +80,8 @@ def run(target: str, seconds: float, seed: int, folder: Path, guided: bool, most
             keep(outcome, why, case, (folder / "log").read_text(errors="replace")[-2000:])
         if (folder / "found.jsonl").exists():
             for line in (folder / "found.jsonl").read_text().splitlines():
-                found = json.loads(line)
-                keep(outcome, found["kind"], found["case"], found["words"])
+                fault = json.loads(line)
+                keep(outcome, fault["kind"], fault["case"], fault["words"])
             (folder / "found.jsonl").unlink()
     if outcome.cases == 0 and not outcome.faults:
         outcome.faults.append(("no case ran", "-"))
@@ -152,28 +152,28 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
     parser.add_argument("--unguided", action="store_true", help="without atheris, where it is installed")
     parser.add_argument("--folder", type=Path, help="keeps what coverage has found from run to run")
-    given = parser.parse_args()
-    chosen = given.targets or targets()
+    arguments = parser.parse_args()
+    chosen = arguments.targets or targets()
     unknown = sorted(set(chosen) - set(targets()))
     if unknown:
         parser.error(f"unknown target {unknown[0]!r}; known: {', '.join(targets())}")
-    guided = not given.unguided and importlib.util.find_spec("atheris") is not None
+    guided = not arguments.unguided and importlib.util.find_spec("atheris") is not None
     at_once = min(_AT_ONCE, os.cpu_count() or 1)
-    each = given.seconds * at_once / len(chosen) if len(chosen) > 1 else given.seconds
+    each = arguments.seconds * at_once / len(chosen) if len(chosen) > 1 else arguments.seconds
     how = "guided by coverage" if guided else "not guided: pip install atheris"
-    sys.stdout.write(f"{len(chosen)} targets, {each:.0f} s each, {at_once} at once, seed {given.seed}, {how}\n")
+    sys.stdout.write(f"{len(chosen)} targets, {each:.0f} s each, {at_once} at once, seed {arguments.seed}, {how}\n")
     sys.stdout.flush()
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(at_once) as pool:
-        root = (given.folder or Path(temporary)).resolve()
+        root = (arguments.folder or Path(temporary)).resolve()
         compile_kernels(chosen, Path(temporary))
-        runs = [pool.submit(run, name, each, given.seed, root / name, guided) for name in chosen]
-        outcomes = [one.result() for one in runs]
+        runs = [pool.submit(run, name, each, arguments.seed, root / name, guided) for name in chosen]
+        outcomes = [future.result() for future in runs]
     sys.stdout.write(f"\n{'target':<20}{'cases':>10}  new faults\n")
-    for one in outcomes:
-        sys.stdout.write(f"{one.target:<20}{one.cases:>10,}  {len(one.faults)}\n")
-        for kind, name in one.faults:
+    for outcome in outcomes:
+        sys.stdout.write(f"{outcome.target:<20}{outcome.cases:>10,}  {len(outcome.faults)}\n")
+        for kind, name in outcome.faults:
             sys.stdout.write(f"{'':<32}{kind} ({name})\n")
-    return sum(bool(one.faults) for one in outcomes)
+    return sum(bool(outcome.faults) for outcome in outcomes)
 
 
 if __name__ == "__main__":

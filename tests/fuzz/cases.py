@@ -72,10 +72,10 @@ def damaged(draw: Any, body: bytes, most: int = 3) -> bytes:
         at = draw(st.integers(0, max(len(out) - 1, 0)))
         match draw(st.sampled_from("wwwwbbdrc")):
             case "w":
-                found = _TOKEN.search(out, at) or _TOKEN.search(out)
-                if found:
+                token = _TOKEN.search(out, at) or _TOKEN.search(out)
+                if token:
                     word = draw(st.sampled_from(WORDS)).encode("utf-8", "surrogatepass")
-                    out = out[: found.start()] + word + out[found.end() :]
+                    out = out[: token.start()] + word + out[token.end() :]
             case "b":
                 out = out[:at] + bytes([draw(st.sampled_from(TELLING))]) + out[at + draw(st.integers(0, 1)) :]
             case "d":
@@ -89,8 +89,13 @@ def damaged(draw: Any, body: bytes, most: int = 3) -> bytes:
 
 def places(node: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The path of every value in plain data; of lists the first three entries and the last."""
-    pairs = list(node.items()) if isinstance(node, dict) else list(enumerate(node)) if isinstance(node, list) else []
-    for key, value in pairs if isinstance(node, dict) else [*pairs[:3], *pairs[3:][-1:]]:
+    pairs: list[tuple[Any, Any]] = []
+    if isinstance(node, dict):
+        pairs = list(node.items())
+    elif isinstance(node, list):
+        entries = list(enumerate(node))
+        pairs = [*entries[:3], *entries[3:][-1:]]
+    for key, value in pairs:
         yield (*where, key)
         yield from places(value, (*where, key))
 

@@ -47,8 +47,8 @@ def test_an_error_a_signal_a_hang_and_too_much_memory_are_kept_and_the_run_goes_
     monkeypatch.setattr(runner, "WAIT", 6.0)
     monkeypatch.setattr(runner, "MEMORY", 200 << 20)
     outcome = runner.run("_toy", 600.0, 0, tmp_path / "work", guided=False, most_deaths=3)
-    found = {kind: (tmp_path / "corpus" / "_toy" / name).read_text() for kind, name in outcome.faults}
-    assert found == {
+    kept_cases = {kind: (tmp_path / "corpus" / "_toy" / name).read_text() for kind, name in outcome.faults}
+    assert kept_cases == {
         "ValueError at _toy.py:check": "{'number': 3}\n", "exit status -9": "{'number': 5}\n",
         "hang": "{'number': 7}\n", "memory": "{'number': 9}\n",
     }  # fmt: skip

@@ -111,12 +111,12 @@ def peak_bytes() -> int:
 
 def compiled_modules() -> list[str]:
     """Modules of boostrank whose bytecode numba reads, and which must stay as they are."""
-    found = []
+    modules = []
     for path in sorted((REPOSITORY / "boostrank").rglob("*.py")):
         text = path.read_text()
         if "numba" in text or "kernels" in text:
-            found.append(".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__"))
-    return found
+            modules.append(".".join(path.relative_to(REPOSITORY).with_suffix("").parts).removesuffix(".__init__"))
+    return modules
 
 
 def fuzz(target: Any, recorder: Recorder, seconds: float, first_seed: int) -> None:
@@ -175,25 +175,25 @@ def main() -> None:
     parser.add_argument("--guided", action="store_true")
     parser.add_argument("--examples", type=json.loads, default={})
     parser.add_argument("--memory", type=int, default=2 << 30)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, resource.RLIM_INFINITY))
-    scratch = given.folder / "scratch"
+    scratch = arguments.folder / "scratch"
     scratch.mkdir(exist_ok=True)
-    folder = given.folder.resolve()
+    folder = arguments.folder.resolve()
     os.chdir(scratch)
-    if given.guided:
+    if arguments.guided:
         import atheris
 
         with atheris.instrument_imports(include=["boostrank"], exclude=compiled_modules()):
             import_all()
-            target = import_module(f"tests.fuzz.targets.{given.target}")
-        fuzz_guided(target, Recorder(folder, target.check, given.memory), given.seconds, given.seed, folder)
-    for name in given.target.split(","):
-        if given.seconds:
+            target = import_module(f"tests.fuzz.targets.{arguments.target}")
+        fuzz_guided(target, Recorder(folder, target.check, arguments.memory), arguments.seconds, arguments.seed, folder)
+    for name in arguments.target.split(","):
+        if arguments.seconds:
             target = import_module(f"tests.fuzz.targets.{name}")
-            fuzz(target, Recorder(folder, target.check, given.memory), given.seconds, given.seed)
+            fuzz(target, Recorder(folder, target.check, arguments.memory), arguments.seconds, arguments.seed)
         else:
-            replay(name, folder, given.memory, given.examples.get(name, 0), given.seed)
+            replay(name, folder, arguments.memory, arguments.examples.get(name, 0), arguments.seed)
 
 
 def replay(name: str, folder: Path, memory: int, examples: int, number: int) -> None:

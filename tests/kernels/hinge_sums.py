@@ -29,13 +29,13 @@ def test_hinges_by_sums_equal_hinges_by_pairs(grades):
         rng.choice([0.0, 0.5, 1, 3, 7, 8, *range(9, 18)][:grades], n),
     )
     slope = -rng.random(n) * gains
-    ranks, grad, hess = (np.zeros(n) for _ in range(3))
+    ranks, grad, hess = np.zeros(n), np.zeros(n), np.zeros(n)
     hinge_ranks(s, gains, alpha, ranks, np.empty(n), np.empty(n))
     hinge_gradient(s, gains, alpha, slope, grad, hess, np.empty(n))
-    found, g, h = (np.zeros(n) for _ in range(3))
+    fast_ranks, g, h = np.zeros(n), np.zeros(n), np.zeros(n)
     work, iwork = np.full(WORK * n, np.nan), np.full(IWORK * n, -(2**62))
-    fast_hinge_ranks(expsum.EXACT, s, gains, alpha, found, work, iwork)
+    fast_hinge_ranks(expsum.EXACT, s, gains, alpha, fast_ranks, work, iwork)
     fast_hinge_gradient(expsum.EXACT, alpha, slope, g, h, work, iwork)
-    assert found == pytest.approx(ranks, rel=1e-10)
+    assert fast_ranks == pytest.approx(ranks, rel=1e-10)
     close(g, grad, 1e-9, "gradient")
     close(h, hess, 1e-9, "hessian")

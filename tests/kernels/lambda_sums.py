@@ -16,9 +16,9 @@ def discount(rank, blend, n):
 def far_pairs(s, gains, alpha, by_rank, by_delta, blend):
     """Losses, gradients and curvatures of the pairs that are not in one tile nor in neighbouring ones, and of all."""
     n = len(s)
-    place = np.arange(n)
-    gap = np.abs(place[:, None] - place[None, :])
-    d = discount(place + 1.0, blend, n)
+    position = np.arange(n)
+    gap = np.abs(position[:, None] - position[None, :])
+    d = discount(position + 1.0, blend, n)
     safe = np.maximum(gap, 1)
     delta = discount(safe, blend, n) - discount(safe + 1, blend, n)
     w = np.maximum(gains[:, None] - gains[None, :], 0.0) * (
@@ -26,7 +26,7 @@ def far_pairs(s, gains, alpha, by_rank, by_delta, blend):
     )
     u = alpha * (s[:, None] - s[None, :])
     bound = 0.056 * np.exp(-np.abs(u) / 16) + 0.223 * np.exp(-np.abs(u) / 4) + 0.008
-    tile = place // lambda_sums.TILE
+    tile = position // lambda_sums.TILE
     for kept in (np.abs(tile[:, None] - tile[None, :]) > 1, True):
         pull = alpha * np.where(kept, w, 0.0) * np.exp(-np.logaddexp(0.0, u))
         curvature = alpha**2 * np.where(kept, w + w.T, 0.0) * bound
@@ -39,15 +39,15 @@ def check(s, gains, alpha, by_rank, by_delta, blend, sums, tolerance):
     worth, grade = np.unique(gains, return_inverse=True)
     d = discount(np.arange(1.0, len(s) + 1.0), blend, len(s))
     grad, hess = np.zeros(len(s)), np.zeros(len(s))
-    given = (sums, s, grade.astype(np.int64), worth, d, alpha, by_rank, by_delta, blend)
-    loss = lambda_sums.add_far_pairs(*given, True, grad, hess)
+    arguments = (sums, s, grade.astype(np.int64), worth, d, alpha, by_rank, by_delta, blend)
+    loss = lambda_sums.add_far_pairs(*arguments, True, grad, hess)
     far, (every_loss, largest_force, largest_curvature) = far_pairs(s, gains, alpha, by_rank, by_delta, blend)
-    wanted, pull, curvature = far
-    assert loss == pytest.approx(wanted, abs=tolerance * every_loss + 1e-14)
+    expected_loss, pull, curvature = far
+    assert loss == pytest.approx(expected_loss, abs=tolerance * every_loss + 1e-14)
     assert grad == pytest.approx(pull, abs=tolerance * np.abs(largest_force).max() + 1e-14)
     assert hess == pytest.approx(curvature, abs=tolerance * largest_curvature.max() + 1e-14)
     same, again = np.zeros(len(s)), np.zeros(len(s))
-    assert lambda_sums.add_far_pairs(*given, False, same, again) == 0.0
+    assert lambda_sums.add_far_pairs(*arguments, False, same, again) == 0.0
     assert np.array_equal(same, grad)
     assert np.array_equal(again, hess)
 
@@ -65,10 +65,10 @@ def test_far_pairs_of_a_list_whose_last_tile_is_not_full(sums, tolerance):
 )
 def test_drops_of_the_discount_keep_their_stated_error(row, longest, bound):
     m = np.unique(np.geomspace(lambda_sums.TILE + 1, longest, 5000).round())
-    wanted = 1.0 / np.log2(1.0 + m) - 1.0 / np.log2(2.0 + m)
+    drops = 1.0 / np.log2(1.0 + m) - 1.0 / np.log2(2.0 + m)
     columns = [a for a in range(lambda_sums._RATES.shape[1]) if a != 1]  # the second is the discount's
-    found = np.exp(-np.outer(m, lambda_sums._RATES[row, columns])) @ lambda_sums._WEIGHTS[row, columns]
-    error = trapezoid(np.abs(found - wanted), m) / trapezoid(wanted, m)
+    fitted = np.exp(-np.outer(m, lambda_sums._RATES[row, columns])) @ lambda_sums._WEIGHTS[row, columns]
+    error = trapezoid(np.abs(fitted - drops), m) / trapezoid(drops, m)
     assert bound / 5 < error < bound
 
 

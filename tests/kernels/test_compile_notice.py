@@ -15,9 +15,9 @@ from boostrank.kernels.metric import _rank
 
 def said(notice: Any, directory: str | None, caplog: Any, *seconds: float) -> list[str]:
     caplog.clear()
-    for one in seconds:
+    for duration in seconds:
         with notice.over(_rank, directory):
-            time.sleep(one)
+            time.sleep(duration)
     return [record.getMessage() for record in caplog.records if record.name == "boostrank"]
 
 

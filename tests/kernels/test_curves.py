@@ -42,29 +42,29 @@ def test_every_row_is_counted_once_a_function() -> None:
     ]
     rows = np.array([[np.nan, x] for x in (-1, 0.0, 1e-36, 1.5, 2, np.inf, np.nan, -np.inf)], np.float32)
     curves = Curves.of(several)
-    scores, found = curves.summed(rows, curves.levels[np.newaxis])
+    scores, documents = curves.summed(rows, curves.levels[np.newaxis])
     np.testing.assert_array_equal(scores, curves.values(rows).sum(axis=1))
     which = np.arange(8) % 2
     scores, _ = curves.summed(rows, np.stack([curves.levels, 3.0 * curves.levels]), which)
     np.testing.assert_array_equal(scores, (1 + 2 * which) * curves.values(rows).sum(axis=1))
-    assert found.tolist() == [3, 2, 1, 0, 2, 8]
-    assert [curve.documents.tolist() for _, curve in curves.with_documents(found)] == [[3, 2, 1, 2], [0, 8]]
+    assert documents.tolist() == [3, 2, 1, 0, 2, 8]
+    assert [curve.documents.tolist() for _, curve in curves.with_documents(documents)] == [[3, 2, 1, 2], [0, 8]]
 
 
 @pytest.mark.parametrize("bounds", [0, 1, 2, 3, 4, 5, 8, 31, 32, 33, 255])
 def test_the_piece_is_the_number_of_bounds_below(bounds: int) -> None:
     at = np.sort(np.random.default_rng(bounds).normal(size=bounds))
-    found = Curves.of([(0, Curve(at, np.arange(bounds + 1.0), -1.0))]).values(ROWS)[:, 0]
-    np.testing.assert_array_equal(found, (ROWS.astype(np.float64) > at).sum(axis=1))
+    pieces = Curves.of([(0, Curve(at, np.arange(bounds + 1.0), -1.0))]).values(ROWS)[:, 0]
+    np.testing.assert_array_equal(pieces, (ROWS.astype(np.float64) > at).sum(axis=1))
 
 
 def test_documents_of_a_sum_are_those_of_its_parts_shared_out() -> None:
-    one = replace(Curve(np.array([1.0]), np.zeros(2), 0.0), documents=np.array([8.0, 4.0, 2.0]))
-    two = replace(Curve(np.array([0.0, 2.0]), np.zeros(3), 0.0), documents=np.array([6.0, 6.0, 2.0, 0.0]))
-    assert combined([one, two], [0.5, 0.5]).documents.tolist() == [5.0, 3.5, 2.5, 2.0, 1.0]
-    assert combined([one, Curve(np.zeros(0), np.array([1.0]), 0.0)], [1.0, 1.0]).documents is None
+    first = replace(Curve(np.array([1.0]), np.zeros(2), 0.0), documents=np.array([8.0, 4.0, 2.0]))
+    second = replace(Curve(np.array([0.0, 2.0]), np.zeros(3), 0.0), documents=np.array([6.0, 6.0, 2.0, 0.0]))
+    assert combined([first, second], [0.5, 0.5]).documents.tolist() == [5.0, 3.5, 2.5, 2.0, 1.0]
+    assert combined([first, Curve(np.zeros(0), np.array([1.0]), 0.0)], [1.0, 1.0]).documents is None
     with pytest.raises(ValueError, match="zip"):
-        combined([one, two], [1.0])
+        combined([first, second], [1.0])
 
 
 def test_float32_numbers_are_compared_with_the_bounds_as_they_are() -> None:

@@ -142,12 +142,12 @@ def test_kernels_get_documents_by_descending_score_ties_in_input_order():
     sizes = [1, 23, 24, 25, 60, 200]
     scores = rng.integers(0, 9, sum(sizes)).astype(float)
     out, _ = drive(positions, scores, np.zeros(sum(sizes)), sizes, unit_hessian=False)
-    wanted, start = [], 0
+    expected, start = [], 0
     for size in sizes:
         order = np.argsort(-scores[start : start + size], kind="stable")
-        wanted += list(np.argsort(order) + 1.0)
+        expected += list(np.argsort(order) + 1.0)
         start += size
-    assert list(out.grad) == wanted
+    assert list(out.grad) == expected
 
 
 def test_empty_queries_and_no_queries_pass():
@@ -172,12 +172,12 @@ def test_threads_share_the_work_and_give_the_same_bytes():
     rng = np.random.default_rng(1)
     sizes = rng.integers(0, 90, 1500)
     scores, gains = rng.normal(size=sizes.sum()), rng.random(sizes.sum())
-    one, stats_one = drive(echo, scores, gains, sizes)
+    single, stats_single = drive(echo, scores, gains, sizes)
     for threads in (2, 7):
         many, stats_many = drive(echo, scores, gains, sizes, threads=threads)
-        assert one.grad.tobytes() == many.grad.tobytes()
-        assert one.hess.tobytes() == many.hess.tobytes()
-        assert (stats_one.loss, stats_one.scale, stats_one.floored) == (
+        assert single.grad.tobytes() == many.grad.tobytes()
+        assert single.hess.tobytes() == many.hess.tobytes()
+        assert (stats_single.loss, stats_single.scale, stats_single.floored) == (
             stats_many.loss,
             stats_many.scale,
             stats_many.floored,
@@ -189,8 +189,8 @@ def spec_of(kernel):
 
 
 def test_the_docstring_of_a_module_describes_only_what_a_declaration_leaves_out():
-    found = ObjectiveSpec("own", nan_from_three_on, equation="s_i", deviation="none", prepare=no_constants)
-    assert (found.equation, found.deviation) == ("s_i", "none")
+    spec = ObjectiveSpec("own", nan_from_three_on, equation="s_i", deviation="none", prepare=no_constants)
+    assert (spec.equation, spec.deviation) == ("s_i", "none")
 
 
 @objective_kernel
@@ -249,7 +249,8 @@ def test_draws_average_loss_gradient_and_hessian():
     drawn = np.empty((2, 3))
     for draw in range(2):
         for i in range(3):
-            u, v = (hashed_uniform(0.0, 0, 2 * (3 * draw + i) + part) for part in (0, 1))
+            u = hashed_uniform(0.0, 0, 2 * (3 * draw + i))
+            v = hashed_uniform(0.0, 0, 2 * (3 * draw + i) + 1)
             drawn[draw, i] = scores[i] + 2.0 * np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)
     assert out.grad == pytest.approx(drawn.mean(0), rel=1e-6)  # echo gives the scores that it sees
     assert list(out.hess) == [1.0, 3.0, 2.0]

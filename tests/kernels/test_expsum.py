@@ -51,8 +51,8 @@ def test_coefficients_keep_their_stated_error_and_are_exact_at_a_tie(coefficient
 def test_coefficients_interpolate_at_chebyshev_points(coefficients, function):
     terms = len(coefficients)
     nodes = 0.5 + 0.5 * np.cos(np.pi * np.arange(terms) / (terms - 1))
-    found = np.polynomial.polynomial.polyval(nodes, coefficients)
-    np.testing.assert_allclose(found, function(nodes), rtol=1e-13)
+    interpolated = np.polynomial.polynomial.polyval(nodes, coefficients)
+    np.testing.assert_allclose(interpolated, function(nodes), rtol=1e-13)
 
 
 @pytest.mark.parametrize("above", [1.0, -1.0])
@@ -64,8 +64,8 @@ def test_sums_over_both_sides_are_those_of_all_pairs(above):
     expsum.add_sums(r, w, expsum.SIGMOID[expsum.EXACT], above, 1.0, out, state)
     t = np.exp(-0.7 * np.abs(scores[:, None] - scores[None, :]))
     f = t / (1 + t) * w
-    wanted = 5.0 + np.triu(f, 1).sum(axis=1) + above * np.tril(f, -1).sum(axis=1)
-    assert out == pytest.approx(wanted, rel=1e-11)
+    expected = 5.0 + np.triu(f, 1).sum(axis=1) + above * np.tril(f, -1).sum(axis=1)
+    assert out == pytest.approx(expected, rel=1e-11)
 
 
 def test_sums_that_fade_away_end_at_zero_and_not_in_slow_subnormal_numbers():
@@ -117,7 +117,8 @@ def long_queries(draw):
         labels = np.where(np.arange(n) == rng.integers(n), 3, 0)
     if draw(st.booleans()):
         scores = scores + labels * draw(st.sampled_from([-1.0, 0.5, 20.0]))
-    return make_query(labels, "linear" if draw(st.booleans()) else "exponential"), scores
+    gain = "linear" if draw(st.booleans()) else "exponential"
+    return make_query(labels, gain), scores
 
 
 # How far a sum may be off, of its largest number; and, where documents stand so far apart that all derivatives vanish,
@@ -134,8 +135,8 @@ def test_fast_and_exact_sums_equal_the_direct_loop(spec, example, pick):
     values = variants[pick % len(variants)]
     loss, grad, hess = evaluate(spec, query, scores, values | {"sums": "direct"})
     for sums, (tolerance, noise) in ERRORS.items():
-        found, g, h = evaluate(spec, query, scores, values | {"sums": sums})
-        assert abs(found - loss) <= tolerance * max(1.0, abs(loss)), (sums, values)
+        fast_loss, g, h = evaluate(spec, query, scores, values | {"sums": sums})
+        assert abs(fast_loss - loss) <= tolerance * max(1.0, abs(loss)), (sums, values)
         close(g, grad, tolerance, f"gradient, {sums} {values}", noise)
         close(h, hess, tolerance, f"hessian, {sums} {values}", noise)
         assert (h >= 0.0).all()

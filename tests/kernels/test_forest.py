@@ -157,8 +157,8 @@ def test_xgboosts_gain_is_its_total_gain() -> None:
     X, y = data()
     booster = xgb.train({"max_depth": 3, "nthread": 1}, xgb.DMatrix(X, y), 5)
     trees = trees_of(bytes(booster.save_raw("json")), 6)
-    told = booster.get_score(importance_type="total_gain")
-    np.testing.assert_allclose(trees.gain, [told.get(f"f{i}", 0.0) for i in range(6)], rtol=1e-5)
+    total_gain = booster.get_score(importance_type="total_gain")
+    np.testing.assert_allclose(trees.gain, [total_gain.get(f"f{i}", 0.0) for i in range(6)], rtol=1e-5)
 
 
 def shuffled(rows: Float32Array, ptr: list[int], unit: list[int], *, seed: float = 5.0, first: int = 0) -> Float32Array:

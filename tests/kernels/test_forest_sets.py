@@ -20,13 +20,14 @@ def forest(*, listed_right: bool = False, nan_left: bool = False) -> Forest:
     words[0] = 7 | 1 << 31  # another set, before
     for category in LISTED:
         words[1 + category // 32] |= np.uint32(1 << category % 32)
+    leaves = [2.0, 1.0, 10.0, 20.0] if listed_right else [1.0, 2.0, 10.0, 20.0]
     return Forest(
         feature=np.array([0, 1], np.int32),
         threshold=np.array([1.0, 0.5]),
         kind=np.array([kind, 0], np.uint8),
         left=np.array([~0, ~2], np.int32),
         right=np.array([~1, ~3], np.int32),
-        value=np.array([2.0, 1.0, 10.0, 20.0] if listed_right else [1.0, 2.0, 10.0, 20.0]),
+        value=np.array(leaves),
         roots=np.array([0, 1], np.int32),
         tree=np.array([0, 1], np.int32),
         sets=words,
@@ -34,21 +35,21 @@ def forest(*, listed_right: bool = False, nan_left: bool = False) -> Forest:
     )
 
 
-def scores(told: Forest, *values: float) -> list[float]:
+def scores(trees: Forest, *values: float) -> list[float]:
     rows = np.array([[value, 0.0] for value in values], np.float32)
-    return (Walker(told, np.arange(2)).scores(rows) - 10.0).tolist()
+    return (Walker(trees, np.arange(2)).scores(rows) - 10.0).tolist()
 
 
 def test_listed_categories_go_their_way_and_all_others_the_other_one() -> None:
-    for told in (forest(), forest(listed_right=True)):
-        assert scores(told, *LISTED) == [1.0] * 4
-        assert scores(told, 2, 16, 17, 19, 21, 32, 34, 52, 63, 64, 65, 97, 1e30) == [2.0] * 13
+    for trees in (forest(), forest(listed_right=True)):
+        assert scores(trees, *LISTED) == [1.0] * 4
+        assert scores(trees, 2, 16, 17, 19, 21, 32, 34, 52, 63, 64, 65, 97, 1e30) == [2.0] * 13
 
 
 def test_fractions_are_cut_off_and_negative_numbers_are_no_category() -> None:
-    for told in (forest(), forest(listed_right=True)):
-        assert scores(told, 0.9, 1.5, 20.99, 33.5) == [1.0] * 4
-        assert scores(told, 2.1, 34.5, -1.0, -1.5, -33.0) == [2.0] * 5
+    for trees in (forest(), forest(listed_right=True)):
+        assert scores(trees, 0.9, 1.5, 20.99, 33.5) == [1.0] * 4
+        assert scores(trees, 2.1, 34.5, -1.0, -1.5, -33.0) == [2.0] * 5
     # What XGBoost checks before it cuts, LightGBM cuts before it checks.
     assert scores(forest(), -0.5) == [1.0]
     assert scores(forest(listed_right=True), -0.5) == [2.0]
@@ -88,8 +89,8 @@ def test_sets_can_be_read_back() -> None:
     ],
 )
 def test_the_largest_sum_of_leaves_takes_60_bits(value: list[float], exponent: int) -> None:
-    told = replace(forest(), value=np.array(value))
-    assert told.exponent() == exponent
+    trees = replace(forest(), value=np.array(value))
+    assert trees.exponent() == exponent
 
 
 def test_what_a_start_can_say_is_part_of_the_largest_sum() -> None:

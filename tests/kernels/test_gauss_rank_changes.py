@@ -12,8 +12,8 @@ from boostrank.kernels.gauss import gaussian_rank_changes
 
 def by_pairs(x, centre, deviation, gains, drop):
     """F pair by pair: the other document's weight depends on which of the two stands first."""
-    place = np.arange(len(x))
-    weight = np.where(place[None, :] < place[:, None], drop[None, :], np.roll(drop, 1)[None, :])
+    position = np.arange(len(x))
+    weight = np.where(position[None, :] < position[:, None], drop[None, :], np.roll(drop, 1)[None, :])
     density = np.exp(-0.5 * ((x[None, :] - centre[:, None]) / deviation) ** 2) / (np.sqrt(2 * np.pi) * deviation)
     pairs = weight * (gains[:, None] - gains[None, :]) * density
     np.fill_diagonal(pairs, 0.0)
@@ -23,8 +23,8 @@ def by_pairs(x, centre, deviation, gains, drop):
 def check(x, centre, deviation, gains, drop):
     out = np.full(len(x), np.nan)
     gaussian_rank_changes(x, centre, deviation, gains, drop, out)
-    wanted = by_pairs(x, centre, deviation, gains, drop)
-    assert out == pytest.approx(wanted, rel=0.0, abs=1e-10 * np.abs(wanted).max() + 1e-14)
+    expected = by_pairs(x, centre, deviation, gains, drop)
+    assert out == pytest.approx(expected, rel=0.0, abs=1e-10 * np.abs(expected).max() + 1e-14)
 
 
 @pytest.mark.parametrize("deviation", [0.2, 3.0])

@@ -68,11 +68,11 @@ def test_the_lattice_moves_along_a_list_of_gaps_heaps_and_ties():
     nodes = np.unique(gains)
     documents = np.stack([np.ones(70), gains, np.zeros(70)])
     for stop in (70, 23):
-        given = (s, stop, 2.0, rng.random(70), documents, np.searchsorted(nodes, gains), nodes)
-        for found, wanted, what in zip(
-            by_lattice(*given), by_pairs(*given), ("J", "gradient", "curvature"), strict=True
+        arguments = (s, stop, 2.0, rng.random(70), documents, np.searchsorted(nodes, gains), nodes)
+        for actual, expected, what in zip(
+            by_lattice(*arguments), by_pairs(*arguments), ("J", "gradient", "curvature"), strict=True
         ):
-            close(found, wanted, 1e-10, f"{what} of {stop} anchors")
+            close(actual, expected, 1e-10, f"{what} of {stop} anchors")
 
 
 def test_gains_between_the_nodes_count_as_mixtures():
@@ -80,9 +80,11 @@ def test_gains_between_the_nodes_count_as_mixtures():
     gains, s = rng.random(40), -np.sort(rng.random(40))
     mixture, table = gain_nodes(gains, np.array([0, 40]), 4)
     documents = np.stack([np.ones(40), gains, mixture[:, 1]])
-    given = (s, 40, 3.0, np.ones(40), documents, mixture[:, 0].astype(np.int64), table[0, 1:])
-    for found, wanted, what in zip(by_lattice(*given), by_pairs(*given), ("J", "slope", "curvature"), strict=True):
-        close(found, wanted, 1e-10, what)
+    arguments = (s, 40, 3.0, np.ones(40), documents, mixture[:, 0].astype(np.int64), table[0, 1:])
+    for actual, expected, what in zip(
+        by_lattice(*arguments), by_pairs(*arguments), ("J", "slope", "curvature"), strict=True
+    ):
+        close(actual, expected, 1e-10, what)
 
 
 def test_tied_documents_exert_no_force_at_all():

@@ -41,9 +41,14 @@ def test_draws_are_those_of_the_twin(seed, stream):
 
 @pytest.mark.parametrize("draw", [noise.uniform, noise.gumbel, noise.logistic, noise.normal])
 def test_draws_follow_their_distribution(draw):
-    wanted = {"uniform": stats.uniform, "gumbel": stats.gumbel_r, "logistic": stats.logistic, "normal": stats.norm}
+    distributions = {
+        "uniform": stats.uniform,
+        "gumbel": stats.gumbel_r,
+        "logistic": stats.logistic,
+        "normal": stats.norm,
+    }
     sample = drawn(draw, 20_000)
-    assert stats.kstest(sample, wanted[draw.__name__].cdf).pvalue > 0.01
+    assert stats.kstest(sample, distributions[draw.__name__].cdf).pvalue > 0.01
     assert abs(np.corrcoef(sample[:-1], sample[1:])[0, 1]) < 0.02
 
 

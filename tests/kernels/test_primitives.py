@@ -69,11 +69,9 @@ def test_the_top_is_the_best_documents_and_those_that_tie_with_the_last(depth):
     for scores in (rng.normal(size=99), np.arange(99.0), rng.integers(0, 30, 99).astype(float), np.zeros(5)):
         order, n = np.argsort(-scores, kind="stable"), scores.size
         many = int((scores >= scores[order[min(depth, n) - 1]]).sum())
-        found = np.empty(n, np.int64)
-        assert (
-            rank_top(sort_descending, scores, depth, found, np.full(n + 32, np.nan), np.empty(2 * n, np.int64)) == many
-        )
-        assert list(found[:many]) == list(order[:many])
+        top = np.empty(n, np.int64)
+        assert rank_top(sort_descending, scores, depth, top, np.full(n + 32, np.nan), np.empty(2 * n, np.int64)) == many
+        assert list(top[:many]) == list(order[:many])
 
 
 def test_smooth_ranks_sum_like_hard_ranks_and_become_them():
@@ -90,8 +88,8 @@ def test_a_rank_recursion_over_many_documents_keeps_its_digits():
     scores = np.sort(rng.normal(size=3000))[::-1].copy()
     ranks, z = np.empty(3000), np.empty(3000)
     sigmoid_ranks(scores, 2.0, ranks, z)
-    wanted = 0.5 + (1 / (1 + np.exp(2.0 * (scores[:, None] - scores[None, :])))).sum(axis=1)
-    assert ranks == pytest.approx(wanted, rel=1e-12)
+    expected = 0.5 + (1 / (1 + np.exp(2.0 * (scores[:, None] - scores[None, :])))).sum(axis=1)
+    assert ranks == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("blend", [0.0, 0.4, 1.0])

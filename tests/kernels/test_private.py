@@ -65,15 +65,15 @@ def test_several_bytes_at_a_time() -> None:
         blanks = intrinsics.blanks_at(first, 1)
         return digits, behind, blanks, intrinsics.trailing_zeros(blanks) + intrinsics.word_at(first, 9) % 256
 
-    said = "vectors of bytes have changed: the reader of libsvm files needs them"
+    message = "vectors of bytes have changed: the reader of libsvm files needs them"
     text = np.frombuffer(b"123 56 8.0012345 9", np.uint8).copy()
-    assert looked_at(text, 9) == (80012345, 7, 1 << 2 | 1 << 5 | 1 << 15, 2 + ord("0")), said
-    assert looked_at(text, 7) == (12345, -1, 1 << 2 | 1 << 5 | 1 << 15, 50), said
-    assert looked_at(text, 10)[1] == -2, said
+    assert looked_at(text, 9) == (80012345, 7, 1 << 2 | 1 << 5 | 1 << 15, 2 + ord("0")), message
+    assert looked_at(text, 7) == (12345, -1, 1 << 2 | 1 << 5 | 1 << 15, 50), message
+    assert looked_at(text, 10)[1] == -2, message
     for size in range(-1, 16):
         behind = looked_at(text, size)[1]
         digits = looked_at(text, size)[0] if behind > -2 else 0
-        assert (digits, behind) == intrinsics.decimal_before_plainly(text, 16, size), said
+        assert (digits, behind) == intrinsics.decimal_before_plainly(text, 16, size), message
 
 
 def test_vector_registers_hold_the_sums_of_exponentials() -> None:
@@ -86,11 +86,11 @@ def test_vector_registers_hold_the_sums_of_exponentials() -> None:
     start = np.random.default_rng(1).random(8)
     state, expected = start.copy(), start.copy()
     sums = advance(state)
-    said = "vector registers or typed pointers have changed: sums of exponentials (smooth ranks, lambdas) need them"
+    message = "vector registers or typed pointers have changed: sums of exponentials (smooth ranks, lambdas) need them"
     np.testing.assert_allclose(
-        sums, intrinsics.advance_plainly(expected, coefficients, steps, weights), 1e-14, err_msg=said
+        sums, intrinsics.advance_plainly(expected, coefficients, steps, weights), 1e-14, err_msg=message
     )
-    np.testing.assert_allclose(state, expected, 1e-14, err_msg=said)
+    np.testing.assert_allclose(state, expected, 1e-14, err_msg=message)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 8), (2, 5), (-3, 4), (6, 20), (3, 3)])
@@ -122,10 +122,10 @@ def test_vector_registers_hold_rows_of_tables() -> None:
     for k in range(3):
         expected[at + k * stride : at + k * stride + wide] += factors[k] * row[at : at + wide]
     outer(table, factors, row)
-    said = "loops inside intrinsics or typed pointers have changed: sums of Gaussians (expected ranks) need them"
-    np.testing.assert_allclose(table, expected, 1e-15, err_msg=said)
+    message = "loops inside intrinsics or typed pointers have changed: sums of Gaussians (expected ranks) need them"
+    np.testing.assert_allclose(table, expected, 1e-15, err_msg=message)
     parts = [factors[k] * table[at + k * stride : at + k * stride + wide] @ row[at : at + wide] for k in (1, 2)]
-    np.testing.assert_allclose(inner(table, factors, row, 1, 3), sum(parts), 1e-14, err_msg=said)
+    np.testing.assert_allclose(inner(table, factors, row, 1, 3), sum(parts), 1e-14, err_msg=message)
 
 
 def test_compiled_code_is_kept_in_the_folder_that_is_named(tmp_path: Path) -> None:
@@ -161,11 +161,11 @@ def test_the_address_of_a_compiled_function_is_looked_up_once(monkeypatch: pytes
     passed = numba.njit(signature)(lambda x: 2.0 * x)
     calling = numba.njit(numba.types.float64(pointer, numba.types.float64))(lambda f, x: f(x) + 1.0)
     names: list[str] = []
-    found = JITCodeLibrary.get_pointer_to_function
+    original = JITCodeLibrary.get_pointer_to_function
 
     def look_up(library: JITCodeLibrary, name: str) -> int:
         names.append(name)
-        return int(found(library, name))
+        return int(original(library, name))
 
     monkeypatch.setattr(JITCodeLibrary, "get_pointer_to_function", look_up)
     keep_address(passed, signature)

@@ -36,8 +36,8 @@ def same_everywhere(model: boostrank.RankingModel, num_iteration: int | None = N
     assert trees.forest is not None
     scorer = Scorer(trees.forest, double=trees.double)
     for rows in (table(1000, 7), _rows_at_thresholds(trees.forest, scorer.columns, model.n_features)):
-        found = scorer.scores(np.ascontiguousarray(rows[:, scorer.columns]))
-        np.testing.assert_array_equal(found, model.predict(rows, num_iteration=num_iteration, threads=1))
+        scores = scorer.scores(np.ascontiguousarray(rows[:, scorer.columns]))
+        np.testing.assert_array_equal(scores, model.predict(rows, num_iteration=num_iteration, threads=1))
 
 
 @pytest.mark.fault(90)

@@ -36,7 +36,7 @@ def test_sweeps_equal_the_rank_distributions(ranks, sums, blend):
 def test_waves_decay_over_a_gap_with_thirteen_digits(gap):
     decay = np.full(2 * len(EXACT_EXPONENTS), np.nan)
     _decays(gap, EXACT_WAVES, decay)
-    wanted = np.exp(-gap * np.array(EXACT_EXPONENTS))
+    expected = np.exp(-gap * np.array(EXACT_EXPONENTS))
     # Every squaring doubles what is off, and less than 1e-40 is nothing.
-    off = 1e-13 * max(1.0, 128.0 * gap) * np.abs(wanted) + 1e-40
-    assert (np.abs(decay[: wanted.size] + 1j * decay[wanted.size :] - wanted) < off).all()
+    off = 1e-13 * max(1.0, 128.0 * gap) * np.abs(expected) + 1e-40
+    assert (np.abs(decay[: expected.size] + 1j * decay[expected.size :] - expected) < off).all()

@@ -35,9 +35,9 @@ def test_the_kernel_says_what_the_twin_says() -> None:
     chosen = np.array([0, *range(20, 1, -1)])
     out = filled(features, ptr, chosen)
     np.testing.assert_array_equal(out[:, :21], features)
-    for place, kind in enumerate(KINDS):
-        found = out[:, 21 + place * 20 :][:, :20]
-        np.testing.assert_allclose(found, within_query(kind, features[:, chosen], ptr), rtol=3e-7, atol=1e-12)
+    for number, kind in enumerate(KINDS):
+        columns = out[:, 21 + number * 20 :][:, :20]
+        np.testing.assert_allclose(columns, within_query(kind, features[:, chosen], ptr), rtol=3e-7, atol=1e-12)
 
 
 def test_ranks_go_from_0_to_1_and_ties_share_them() -> None:
@@ -61,17 +61,17 @@ def test_other_queries_and_the_order_of_documents_change_nothing() -> None:
 def test_any_number_of_threads_gives_the_same_bytes(threads: int) -> None:
     features, ptr = table(3)
     features, ptr = np.tile(features, (20, 1)), np.concatenate([[0], np.cumsum(np.tile(np.diff(ptr), 20))])
-    one = filled(features, ptr, np.arange(21))
-    assert filled(features, ptr, np.arange(21), threads).tobytes() == one.tobytes()
+    single_thread = filled(features, ptr, np.arange(21))
+    assert filled(features, ptr, np.arange(21), threads).tobytes() == single_thread.tobytes()
 
 
 @pytest.mark.parametrize("documents", [2, 39, 40, 41])
 @pytest.mark.parametrize("byte", range(4))
 def test_one_value_that_differs_in_one_byte_is_put_in_its_place(documents: int, byte: int) -> None:
     ptr = np.array([0, documents])
-    for place in {0, 1, documents - 1}:
+    for position in {0, 1, documents - 1}:
         bits = np.full((documents, 1), 0x3F123456, np.uint32)
-        bits[place] ^= np.uint32(1 << 8 * byte)
+        bits[position] ^= np.uint32(1 << 8 * byte)
         values = bits.view(np.float32)
         out = np.empty((documents, 1), np.float32)
         fill_within_queries(values, np.array([0]), ["rank"], ptr, out)

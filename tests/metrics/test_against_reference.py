@@ -104,10 +104,11 @@ def test_the_expectation_lies_between_the_worst_and_the_best_order(name: str, da
     labels, scores = [y for ys, _ in given_queries for y in ys], [s for _, ss in given_queries for s in ss]
     sizes = [len(ys) for ys, _ in given_queries]
     conventions = Conventions(empty="zero", max_grade=3.0)
-    low, mid, row, high = (
-        per_query(name + "@3,50", labels, scores, sizes, replace(conventions, ties=ties))
+    by_ties = {
+        ties: per_query(name + "@3,50", labels, scores, sizes, replace(conventions, ties=ties))
         for ties in ("pessimistic", "expected", "input", "optimistic")
-    )
+    }
+    low, mid, row, high = by_ties["pessimistic"], by_ties["expected"], by_ties["input"], by_ties["optimistic"]
     assert np.all(low <= mid + 1e-13)
     assert np.all(mid <= high + 1e-13)
     assert np.all((low <= row + 1e-13) & (row <= high + 1e-13))
@@ -138,11 +139,11 @@ def test_one_thread_and_several_give_the_same_bits(ties: str) -> None:
     scores = rng.integers(0, 60, labels.size) / 7.0
     metrics = [m for name in NAMES for m in (name + "@1,3,10", name)]
     index = QueryIndex.from_sizes(sizes)
-    one, two, three = (
+    by_threads = [
         BoundMetrics(metrics, labels, index, Conventions(ties=ties), threads).values(scores) for threads in (1, 2, 3)
-    )
-    assert one == two == three
-    assert list(one) == [n for m in NAMES for n in (f"{m}@1", f"{m}@3", f"{m}@10", m)]
+    ]
+    assert by_threads[0] == by_threads[1] == by_threads[2]
+    assert list(by_threads[0]) == [n for m in NAMES for n in (f"{m}@1", f"{m}@3", f"{m}@10", m)]
 
 
 def test_several_metrics_at_once_are_what_they_are_alone() -> None:

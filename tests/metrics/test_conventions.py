@@ -45,9 +45,9 @@ def test_a_metric_that_is_not_a_ratio_is_zero_in_an_empty_query_even_where_other
 
 
 def test_a_metric_may_have_its_own_answer_to_empty_queries() -> None:
-    own = {"empty": "one", "empty_of": (("map", "zero"),)}
-    assert result("map", **own).per_query[1] == 0.0
-    assert result("ndcg", **own).per_query[1] == 1.0
+    options = {"empty": "one", "empty_of": (("map", "zero"),)}
+    assert result("map", **options).per_query[1] == 0.0
+    assert result("ndcg", **options).per_query[1] == 1.0
 
 
 def test_fault_048_queries_of_one_document_count_unless_told_otherwise() -> None:
@@ -72,8 +72,8 @@ def test_when_no_query_counts_the_message_says_why() -> None:
 def test_tied_documents_may_be_ordered_by_name_as_trec_eval_does() -> None:
     ties = Conventions(ties="docno")
     index = QueryIndex.from_sizes([1, 3])
-    found = evaluate("mrr", [1, 1, 0, 0], np.zeros(4), index, ties, docnos=["z", "a", "c", "b"])["mrr"]
-    np.testing.assert_array_equal(found.per_query, [1.0, 1 / 3])
+    by_name = evaluate("mrr", [1, 1, 0, 0], np.zeros(4), index, ties, docnos=["z", "a", "c", "b"])["mrr"]
+    np.testing.assert_array_equal(by_name.per_query, [1.0, 1 / 3])
     with pytest.raises(ParameterError, match="pass docnos"):
         evaluate("mrr", [1, 1, 0, 0], np.zeros(4), index, ties)
     with pytest.raises(DataError, match="3 document names for 4 documents"):
@@ -93,8 +93,8 @@ def test_scores_may_be_compared_as_float32() -> None:
 
 def test_a_query_without_documents_is_an_empty_query() -> None:
     index = QueryIndex(np.array([0, 0, 2, 2]), np.arange(3))
-    found = evaluate(["ndcg@1", "err", "precision"], [1, 0], [2.0, 1.0], index)
-    for result in found.values():
+    results = evaluate(["ndcg@1", "err", "precision"], [1, 0], [2.0, 1.0], index)
+    for result in results.values():
         assert (result.queries, result.empty) == (1, 2)
         np.testing.assert_array_equal(np.isnan(result.per_query), [True, False, True])
 

@@ -76,11 +76,11 @@ def test_one_result_asks_for_one_cutoff() -> None:
 
 def test_results_come_in_the_order_asked_for() -> None:
     index = QueryIndex.from_sizes([3])
-    found = evaluate(["ndcg@5,1,3", "map"], [0, 1, 2], [3.0, 2.0, 1.0], index)
-    assert list(found) == ["ndcg@5", "ndcg@1", "ndcg@3", "map"]
-    assert [found[name].name for name in found] == list(found)
-    assert found["ndcg@1"].mean == 0.0
-    assert BoundMetrics(["ndcg@5,1,3", "map"], [0, 1, 2], index).names == tuple(found)
+    results = evaluate(["ndcg@5,1,3", "map"], [0, 1, 2], [3.0, 2.0, 1.0], index)
+    assert list(results) == ["ndcg@5", "ndcg@1", "ndcg@3", "map"]
+    assert [results[name].name for name in results] == list(results)
+    assert results["ndcg@1"].mean == 0.0
+    assert BoundMetrics(["ndcg@5,1,3", "map"], [0, 1, 2], index).names == tuple(results)
 
 
 def test_query_weights_weigh_the_mean() -> None:
@@ -100,8 +100,8 @@ def test_sums_have_the_weight_of_the_queries_that_count(weights: list[float] | N
 
 def test_a_query_left_out_weighs_nothing() -> None:
     index = QueryIndex.from_sizes([2, 2, 2], weights=[3.0, 50.0, 1.0])
-    found = Metric.parse("mrr").evaluate([1, 0, 0, 0, 0, 1], [2.0, 1.0, 2.0, 1.0, 2.0, 1.0], index)
-    assert found.mean == pytest.approx((3 * 1 + 1 * 0.5) / 4)
+    result = Metric.parse("mrr").evaluate([1, 0, 0, 0, 0, 1], [2.0, 1.0, 2.0, 1.0, 2.0, 1.0], index)
+    assert result.mean == pytest.approx((3 * 1 + 1 * 0.5) / 4)
 
 
 def test_values_of_a_round_are_the_means_of_the_results() -> None:
@@ -155,25 +155,25 @@ def test_gains_that_overflow_when_added_up_are_refused() -> None:
 def test_a_query_of_a_hundred_thousand_tied_documents_is_no_trouble() -> None:
     labels = np.zeros(100_000)
     labels[::50] = 1.0
-    found = evaluate(
+    results = evaluate(
         ["ndcg", "map", "mrr", "recall@10"], labels, np.zeros(labels.size), QueryIndex.from_sizes([100_000])
     )
-    assert found["recall@10"].mean == pytest.approx(10 / 100_000)
+    assert results["recall@10"].mean == pytest.approx(10 / 100_000)
     # documents before the first of R relevant ones among n are few: the mean reciprocal rank is near p ln(1/p)
-    assert found["mrr"].mean == pytest.approx(0.02 * np.log(50), rel=0.05)
+    assert results["mrr"].mean == pytest.approx(0.02 * np.log(50), rel=0.05)
 
 
 def test_the_interval_is_the_seeded_percentile_bootstrap_over_queries() -> None:
     rng = np.random.default_rng(2)
     index = QueryIndex.from_sizes([2] * 60)
     labels, scores = np.tile([1, 0], 60), rng.normal(size=120)
-    found = Metric.parse("mrr").evaluate(labels, scores, index, seed=7)
+    result = Metric.parse("mrr").evaluate(labels, scores, index, seed=7)
     again = Metric.parse("mrr").evaluate(labels, scores, index, seed=7)
     other = Metric.parse("mrr").evaluate(labels, scores, index, seed=8)
-    assert (found.low, found.high) == (again.low, again.high) != (other.low, other.high)
-    means = [rng.choice(found.per_query, 60).mean() for _ in range(4_000)]
-    assert [found.low, found.high] == pytest.approx(np.quantile(means, [0.025, 0.975]), abs=0.015)
-    assert found.low < found.mean < found.high
+    assert (result.low, result.high) == (again.low, again.high) != (other.low, other.high)
+    means = [rng.choice(result.per_query, 60).mean() for _ in range(4_000)]
+    assert [result.low, result.high] == pytest.approx(np.quantile(means, [0.025, 0.975]), abs=0.015)
+    assert result.low < result.mean < result.high
 
 
 def test_above_a_hundred_thousand_queries_the_interval_is_the_normal_one() -> None:
@@ -193,8 +193,8 @@ def test_resampling_in_chunks_gives_what_one_piece_gives(monkeypatch: pytest.Mon
 
 
 def test_one_query_has_an_interval_of_one_point() -> None:
-    found = Metric.parse("mrr").evaluate([0, 1], [2.0, 1.0], QueryIndex.from_sizes([2]))
-    assert (found.low, found.mean, found.high) == (0.5, 0.5, 0.5)
+    result = Metric.parse("mrr").evaluate([0, 1], [2.0, 1.0], QueryIndex.from_sizes([2]))
+    assert (result.low, result.mean, result.high) == (0.5, 0.5, 0.5)
 
 
 @pytest.mark.parametrize("ties", ["expected", "input", "pessimistic", "optimistic"])
@@ -202,11 +202,11 @@ def test_queries_are_measured_alike_however_many_blocks_they_make(ties, monkeypa
     rng = np.random.default_rng(5)
     sizes = rng.integers(1, 60, 40)
     labels, scores = rng.integers(0, 5, sizes.sum()), rng.integers(0, 9, sizes.sum()).astype(float)
-    found = []
+    measured = []
     for documents in (1, 100, 10**6):
         monkeypatch.setattr(driver, "_DOCUMENTS_A_BLOCK", documents)
         bound = BoundMetrics(["ndcg@3,10", "map"], labels, QueryIndex.from_sizes(sizes), Conventions(ties=ties))
-        found.append(bound.per_query(scores))
-    for one in found[1:]:
-        for name, values in one.items():
-            np.testing.assert_array_equal(values, found[0][name])
+        measured.append(bound.per_query(scores))
+    for by_metric in measured[1:]:
+        for name, values in by_metric.items():
+            np.testing.assert_array_equal(values, measured[0][name])

@@ -60,7 +60,8 @@ def python_kernel(name: str, old: str = "", new: str = "") -> Callable[..., None
     source = "\n".join(body[body.index("def ") :] for body in bodies)
     assert source.count(old) >= 1 if old else True, f"{old!r} is not in the kernel of {name}"
     scope: dict[str, Any] = dict(inspect.getmodule(function).__dict__, math=math)
-    exec(source.replace(old, new) if old else source, scope)
+    mutated = source.replace(old, new) if old else source
+    exec(mutated, scope)
 
     def kernel(grades: Any, ends: Any, weights: Any, cutoffs: Any, out: Any, scratch: Any) -> None:
         worth = np.full(grades.size, np.nan)
@@ -76,7 +77,8 @@ def largest_error(name: str, kernel: Callable[..., None]) -> float:
     order = np.argsort(-np.array(SCORES), kind="stable")
     ranked = np.array(SCORES)[order]
     ends = np.array([np.flatnonzero(ranked == s)[-1] + 1 for s in ranked])
-    cutoffs = np.array([WHOLE_LIST if k is None else k for k in CUTS])
+    depths = [WHOLE_LIST if k is None else k for k in CUTS]
+    cutoffs = np.array(depths)
     grades = spec.grades(np.array(LABELS), CONVENTIONS)
     out = np.full(len(CUTS), np.nan)
     scratch = np.full(len(LABELS) + 1, np.nan)

@@ -33,24 +33,30 @@ def test_many_queries_are_compared_by_sampling_as_scipy_does() -> None:
     rng = np.random.default_rng(0)
     a = rng.random(200)
     b = a + rng.normal(0.01, 0.07, 200)
-    found = paired_difference(a, b, resamples=20_000)
-    assert found.p == pytest.approx(scipy_p(a, b, 20_000), abs=0.01)
-    assert found.mean == pytest.approx(np.mean(a - b))
+    difference = paired_difference(a, b, resamples=20_000)
+    assert difference.p == pytest.approx(scipy_p(a, b, 20_000), abs=0.01)
+    assert difference.mean == pytest.approx(np.mean(a - b))
     interval = stats.bootstrap((a - b,), np.mean, method="percentile", **seeded(1)).confidence_interval
-    assert [found.low, found.high] == pytest.approx([interval.low, interval.high], abs=6e-4)
+    assert [difference.low, difference.high] == pytest.approx([interval.low, interval.high], abs=6e-4)
 
 
 def test_the_same_ranker_twice_differs_by_nothing() -> None:
     a = np.random.default_rng(1).random(50)
-    found = paired_difference(a, a)
-    assert (found.mean, found.low, found.high, found.p, found.queries) == (0.0, 0.0, 0.0, 1.0, 50)
+    difference = paired_difference(a, a)
+    assert (difference.mean, difference.low, difference.high, difference.p, difference.queries) == (
+        0.0,
+        0.0,
+        0.0,
+        1.0,
+        50,
+    )
 
 
 def test_a_clear_difference_has_a_small_but_never_a_zero_p_value() -> None:
     a = np.random.default_rng(2).random(100)
-    found = paired_difference(a + 0.5, a, resamples=999)
-    assert found.p == pytest.approx(1 / 1000)
-    assert found.low == pytest.approx(0.5)
+    difference = paired_difference(a + 0.5, a, resamples=999)
+    assert difference.p == pytest.approx(1 / 1000)
+    assert difference.low == pytest.approx(0.5)
 
 
 def test_it_is_seeded() -> None:
@@ -61,8 +67,8 @@ def test_it_is_seeded() -> None:
 
 
 def test_weights_weigh_the_difference() -> None:
-    found = paired_difference([1.0, 0.0], [0.0, 0.0], weights=[3.0, 1.0])
-    assert found.mean == pytest.approx(0.75)
+    difference = paired_difference([1.0, 0.0], [0.0, 0.0], weights=[3.0, 1.0])
+    assert difference.mean == pytest.approx(0.75)
 
 
 def test_queries_left_out_of_both_are_left_out_and_of_one_are_refused() -> None:

@@ -22,8 +22,10 @@ lgb = pytest.importorskip("lightgbm")
 class Case:
     """The rankings of `inputs`, or stored ones, as arrays."""
 
-    def __init__(self, given: Inputs, *, weighted: bool = False) -> None:
-        self.sizes, self.labels, self.scores = (np.array(given[name]) for name in ("sizes", "labels", "scores"))
+    def __init__(self, inputs: Inputs, *, weighted: bool = False) -> None:
+        self.sizes = np.array(inputs["sizes"])
+        self.labels = np.array(inputs["labels"])
+        self.scores = np.array(inputs["scores"])
         self.weights = np.resize([1.0, 4.0, 2.0], self.sizes.size) if weighted else None
         self.queries = QueryIndex.from_sizes(self.sizes, weights=self.weights)
 
@@ -97,13 +99,13 @@ def test_scikit_learn_gives_these_ndcg_and_dcg() -> None:
 
 def stored(library: str) -> tuple[Inputs, dict[str, Any]]:
     """Rankings and what a library made of them; `golden.make` wrote the file."""
-    told = json.loads((Path(__file__).parent / "golden" / f"{library}.json").read_text())
-    return told["inputs"], told["values"]
+    golden = json.loads((Path(__file__).parent / "golden" / f"{library}.json").read_text())
+    return golden["inputs"], golden["values"]
 
 
 def test_catboost_gives_these_values() -> None:
-    given, theirs = stored("catboost")
-    case = Case(given)
+    inputs, theirs = stored("catboost")
+    case = Case(inputs)
     errs = {name: value for name, value in theirs.items() if name.startswith("err@")}
     others = {name: value for name, value in theirs.items() if name not in errs}
     assert len(errs) == 4
@@ -114,8 +116,8 @@ def test_catboost_gives_these_values() -> None:
 
 
 def test_trec_eval_gives_these_values() -> None:
-    given, theirs = stored("trec_eval")
-    ours = Case(given).ours(list(theirs), "trec", docnos=given["docnos"])
+    inputs, theirs = stored("trec_eval")
+    ours = Case(inputs).ours(list(theirs), "trec", docnos=inputs["docnos"])
     assert len(theirs) == 11
     for name, values in theirs.items():
         np.testing.assert_allclose(ours[name].per_query, values, rtol=1e-12, atol=1e-15, err_msg=name)
@@ -126,9 +128,8 @@ def letor_dcg(ranked: list[float], depth: int) -> list[float]:
     gains = [(0, 1, 3, 7, 15)[int(y)] for y in ranked] + [0] * depth
     sums = [float(gains[0])]
     for position in range(1, depth):
-        sums.append(
-            sums[-1] + (gains[position] if position < 2 else gains[position] * np.log(2.0) / np.log(position + 1))
-        )
+        gain = gains[position] if position < 2 else gains[position] * np.log(2.0) / np.log(position + 1)
+        sums.append(sums[-1] + gain)
     return sums
 
 
@@ -140,11 +141,14 @@ def test_the_letor_scripts_give_these_values(preset: str, relevant_from: int) ->
     for labels, scores in zip(case.lists(case.labels), case.lists(case.scores), strict=True):
         ranked = in_input_order(scores.tolist(), labels.tolist())
         got, best = letor_dcg(ranked, 10), letor_dcg(sorted(ranked, reverse=True), 10)
-        ndcg.append([g / b if b and r < len(ranked) else 0.0 for r, (g, b) in enumerate(zip(got, best, strict=True))])
+        pairs = enumerate(zip(got, best, strict=True))
+        by_rank = [g / b if b and r < len(ranked) else 0.0 for r, (g, b) in pairs]
+        ndcg.append(by_rank)
         hits = np.cumsum([y >= relevant_from for y in ranked] + [False] * 10)
         precision.append(hits[:10] / np.arange(1, 11))
-        found = [hits[r] / (r + 1) for r, y in enumerate(ranked) if y >= relevant_from]
-        average_precision.append(np.mean(found) if found else 0.0)
+        precisions = [hits[r] / (r + 1) for r, y in enumerate(ranked) if y >= relevant_from]
+        mean = np.mean(precisions) if precisions else 0.0
+        average_precision.append(mean)
     ranks = ",".join(map(str, range(1, 11)))
     ours = case.ours([f"ndcg@{ranks}", f"precision@{ranks}", "map"], preset)
     for k in range(1, 11):

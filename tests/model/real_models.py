@@ -45,18 +45,19 @@ def train_lightgbm(
     rounds: int = 4, *, X: Any = None, dataset: dict[str, Any] | None = None, **params: Any
 ) -> lgb.Booster:
     """A booster; lambdarank with 7 leaves unless told otherwise."""
-    given = {"objective": "lambdarank", "num_leaves": 7, "min_data_in_leaf": 5, "num_threads": 1, "verbose": -1}
-    train = lgb.Dataset(data()[0] if X is None else X, data()[1], group=[SIZE] * (ROWS // SIZE), **(dataset or {}))
-    return lgb.train({**given, **params}, train, rounds)
+    defaults = {"objective": "lambdarank", "num_leaves": 7, "min_data_in_leaf": 5, "num_threads": 1, "verbose": -1}
+    features = data()[0] if X is None else X
+    train = lgb.Dataset(features, data()[1], group=[SIZE] * (ROWS // SIZE), **(dataset or {}))
+    return lgb.train({**defaults, **params}, train, rounds)
 
 
 def train_xgboost(rounds: int = 4, *, X: Any = None, obj: Any = None, **params: Any) -> xgb.Booster:
     """A booster; rank:ndcg of depth 3 unless told otherwise."""
     table = data()[0] if X is None else X
     qid = np.repeat(np.arange(ROWS // SIZE), SIZE)
-    given = {"objective": "rank:ndcg", "max_depth": 3, "nthread": 1, "verbosity": 0}
+    defaults = {"objective": "rank:ndcg", "max_depth": 3, "nthread": 1, "verbosity": 0}
     train = xgb.DMatrix(table, data()[1], qid=qid, enable_categorical=True, nthread=1)
-    return xgb.train({**given, **params}, train, rounds, obj=obj)
+    return xgb.train({**defaults, **params}, train, rounds, obj=obj)
 
 
 @cache

@@ -27,9 +27,11 @@ def held(kind: str, folder: Path) -> tuple[Any, Any]:
         ranker = lgb.LGBMRanker(n_estimators=3, verbosity=-1).fit(X, Y, group=GROUP)
         return (ranker if kind == "LGBMRanker" else ranker.booster_), ranker.predict(X)
     if kind in ("XGBRanker", "xgboost.Booster", "path"):
-        one = xgb.XGBRanker(n_estimators=3).fit(X, Y, qid=QID)
-        one.save_model(folder / "m.json")
-        return {"XGBRanker": one, "path": folder / "m.json"}.get(kind, one.get_booster()), one.predict(X)
+        xgb_ranker = xgb.XGBRanker(n_estimators=3).fit(X, Y, qid=QID)
+        xgb_ranker.save_model(folder / "m.json")
+        return {"XGBRanker": xgb_ranker, "path": folder / "m.json"}.get(
+            kind, xgb_ranker.get_booster()
+        ), xgb_ranker.predict(X)
     ours = boostrank.BoostRanker(n_estimators=3, verbosity=-1).fit(X, Y, qid=QID)
     return (ours if kind == "BoostRanker" else ours.model_), ours.predict(X)
 

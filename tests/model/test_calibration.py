@@ -37,13 +37,13 @@ def model() -> boostrank.RankingModel:
 
 
 @pytest.fixture(scope="module")
-def known(model: boostrank.RankingModel) -> boostrank.RankingModel:
+def calibrated_model(model: boostrank.RankingModel) -> boostrank.RankingModel:
     return boostrank.calibrate(model, made(1))
 
 
-def test_no_document_changes_its_place(known: boostrank.RankingModel) -> None:
+def test_no_document_changes_its_place(calibrated_model: boostrank.RankingModel) -> None:
     data = made(2)
-    scores, values = known.predict(data), known.predict(data, calibrated=True)
+    scores, values = calibrated_model.predict(data), calibrated_model.predict(data, calibrated=True)
     assert np.array_equal(np.unique(scores, return_inverse=True)[1], np.unique(values, return_inverse=True)[1])
     metrics = [Metric.parse("ndcg@1,3,10"), Metric.parse("map")]
     for ties in ("expected", "input", "pessimistic"):
@@ -64,32 +64,36 @@ def test_scores_that_differ_in_their_last_digit_keep_their_order() -> None:
     assert np.allclose(calibrated_scores(record, np.array(record["scores"])), record["values"])
 
 
-def test_the_record_keeps_the_map(model: boostrank.RankingModel, known: boostrank.RankingModel, tmp_path: Path) -> None:
-    known.save(tmp_path / "known.txt")
+def test_the_record_keeps_the_map(
+    model: boostrank.RankingModel, calibrated_model: boostrank.RankingModel, tmp_path: Path
+) -> None:
+    calibrated_model.save(tmp_path / "known.txt")
     model.save(tmp_path / "model.txt")
     again = boostrank.RankingModel.load(tmp_path / "known.txt")
     assert (tmp_path / "known.txt").read_bytes() == (tmp_path / "model.txt").read_bytes()
-    assert again.info.calibration == known.info.calibration
-    assert np.array_equal(again.predict(made(2), calibrated=True), known.predict(made(2), calibrated=True))
-    assert boostrank.calibrate(tmp_path / "model.txt", made(1)).info.calibration == known.info.calibration
+    assert again.info.calibration == calibrated_model.info.calibration
+    assert np.array_equal(again.predict(made(2), calibrated=True), calibrated_model.predict(made(2), calibrated=True))
+    assert boostrank.calibrate(tmp_path / "model.txt", made(1)).info.calibration == calibrated_model.info.calibration
 
 
-def test_error_and_shares_are_of_queries_left_out(known: boostrank.RankingModel) -> None:
-    data, record = made(1), known.info["calibration"]
+def test_error_and_shares_are_of_queries_left_out(calibrated_model: boostrank.RankingModel) -> None:
+    data, record = made(1), calibrated_model.info["calibration"]
     assert record["queries"] == 60
     assert record["rows"] == data.n_documents
     error, low, high = record["error"]
     assert low <= error < high
     assert error < 0.3 * record["uncalibrated_error"]
     fresh = made(3, 600)
-    values = known.predict(fresh, calibrated=True)
+    values = calibrated_model.predict(fresh, calibrated=True)
     explained = 1.0 - np.var(fresh.labels - values) / np.var(fresh.labels)
     assert record["explained"] == pytest.approx(explained, abs=0.08)
     assert record["explained_by_query"] < 0.05  # queries are alike
 
 
 def test_labels_of_two_grades_give_probabilities(model: boostrank.RankingModel) -> None:
-    data, fresh = (replace(one, labels=(one.labels >= 2).astype(np.float64)) for one in (made(1), made(3, 600)))
+    data, fresh = made(1), made(3, 600)
+    data = replace(data, labels=(data.labels >= 2).astype(np.float64))
+    fresh = replace(fresh, labels=(fresh.labels >= 2).astype(np.float64))
     values = boostrank.calibrate(model, data).predict(fresh, calibrated=True)
     assert 0.0 < values.min() < values.max() < 1.0
     assert values.mean() == pytest.approx(fresh.labels.mean(), abs=0.03)
@@ -99,22 +103,24 @@ def test_bins_are_compared_with_their_grades() -> None:
     data = made(4)
     weighted = QueryIndex(data.queries.ptr, data.queries.qid, np.linspace(1.0, 3.0, len(data.queries)))
     values = np.random.default_rng(0).normal(size=data.n_documents).round(1)
-    found = reliability(values, data.labels, weighted)
+    calibration = reliability(values, data.labels, weighted)
     weights = weighted.each_weight[weighted.of_rows()]
-    bins = np.split(np.argsort(values, kind="stable"), np.cumsum(found.documents)[:-1])
-    assert found.documents.sum() == values.size
-    assert np.ptp(found.documents) < values.size / 10
+    bins = np.split(np.argsort(values, kind="stable"), np.cumsum(calibration.documents)[:-1])
+    assert calibration.documents.sum() == values.size
+    assert np.ptp(calibration.documents) < values.size / 10
     for i, rows in enumerate(bins):
-        assert found.predicted[i] == pytest.approx(np.average(values[rows], weights=weights[rows]))
-        assert found.observed[i] == pytest.approx(np.average(data.labels[rows], weights=weights[rows]))
-        assert found.low[i] < found.observed[i] < found.high[i]
+        assert calibration.predicted[i] == pytest.approx(np.average(values[rows], weights=weights[rows]))
+        assert calibration.observed[i] == pytest.approx(np.average(data.labels[rows], weights=weights[rows]))
+        assert calibration.low[i] < calibration.observed[i] < calibration.high[i]
     size = [weights[rows].sum() for rows in bins]
-    assert found.error[0] == pytest.approx(np.average(np.abs(found.predicted - found.observed), weights=size))
+    assert calibration.error[0] == pytest.approx(
+        np.average(np.abs(calibration.predicted - calibration.observed), weights=size)
+    )
     # One bin: the interval of the weighted mean of queries.
-    one = reliability(values, data.labels, weighted, bins=1)
+    single_bin = reliability(values, data.labels, weighted, bins=1)
     of_query = np.add.reduceat(data.labels, weighted.ptr[:-1]) / weighted.sizes
     ends = bootstrap_intervals(of_query[:, None], weighted.each_weight * weighted.sizes)
-    assert (one.low[0], one.high[0]) == pytest.approx((ends[0][0], ends[1][0]))
+    assert (single_bin.low[0], single_bin.high[0]) == pytest.approx((ends[0][0], ends[1][0]))
 
 
 def test_data_that_cannot_tell_are_refused(model: boostrank.RankingModel) -> None:
@@ -135,39 +141,39 @@ def test_data_that_tell_little_cause_a_warning(model: boostrank.RankingModel, tm
     of_query = 5.0 * np.random.default_rng(0).integers(0, 2, len(data.queries))
     labels = data.labels + of_query[data.queries.of_rows()]
     with pytest.warns(DataWarning, match="query explains"):
-        found = boostrank.calibrate(model, RankingDataset(data.features, labels, data.queries)).info["calibration"]
-    assert found["explained_by_query"] > 0.8 > found["explained"]
+        record = boostrank.calibrate(model, RankingDataset(data.features, labels, data.queries)).info["calibration"]
+    assert record["explained_by_query"] > 0.8 > record["explained"]
     # The same file, with other queries or not.
     rows = zip(data.labels, data.queries.of_rows(), data.features, strict=True)
     lines = [f"{y:g} qid:{q} 1:{x[0]} 2:{x[1]} 3:{x[2]}" for y, q, x in rows]
     (tmp_path / "data.txt").write_text("\n".join(lines) + "\n")
     read = boostrank.read(tmp_path / "data.txt")
-    own = boostrank.train(PARAMS, read.take(np.arange(30)), num_boost_round=5)
+    model_of_file = boostrank.train(PARAMS, read.take(np.arange(30)), num_boost_round=5)
     with pytest.warns(DataWarning, match=r"data\.txt"):
-        boostrank.calibrate(own, read.take(np.arange(30, 60)))
+        boostrank.calibrate(model_of_file, read.take(np.arange(30, 60)))
 
 
 def test_the_map_is_for_the_rounds_it_was_fitted_to(
-    model: boostrank.RankingModel, known: boostrank.RankingModel, tmp_path: Path
+    model: boostrank.RankingModel, calibrated_model: boostrank.RankingModel, tmp_path: Path
 ) -> None:
     with pytest.raises(ModelError, match="calibrate"):
         model.predict(made(2), calibrated=True)
     for options in ({"num_iteration": 3}, {"pred_contrib": True}, {"pred_leaf": True}, {"start_iteration": 2}):
         with pytest.raises(ParameterError, match="calibrated"):
-            known.predict(made(2), calibrated=True, **options)
-    expected = known.predict(made(2), calibrated=True)
-    assert np.array_equal(known.predict(made(2), calibrated=True, num_iteration=10), expected)  # all rounds
+            calibrated_model.predict(made(2), calibrated=True, **options)
+    expected = calibrated_model.predict(made(2), calibrated=True)
+    assert np.array_equal(calibrated_model.predict(made(2), calibrated=True, num_iteration=10), expected)  # all rounds
     with pytest.warns(DataWarning, match="calibration"):
-        known.save(tmp_path / "short.txt", num_iteration=3)
+        calibrated_model.save(tmp_path / "short.txt", num_iteration=3)
     assert boostrank.RankingModel.load(tmp_path / "short.txt").info.calibration is None
-    assert boostrank.average([known, model]).info.calibration is None
-    more = boostrank.train(PARAMS, made(0), num_boost_round=2, init_model=known)
+    assert boostrank.average([calibrated_model, model]).info.calibration is None
+    more = boostrank.train(PARAMS, made(0), num_boost_round=2, init_model=calibrated_model)
     assert more.info.calibration is None
 
 
-def test_an_export_says_that_it_has_raw_scores(known: boostrank.RankingModel, tmp_path: Path) -> None:
+def test_an_export_says_that_it_has_raw_scores(calibrated_model: boostrank.RankingModel, tmp_path: Path) -> None:
     with pytest.warns(DataWarning, match="raw scores"):
-        boostrank.export_model(known, tmp_path / "solr.json", "solr")
+        boostrank.export_model(calibrated_model, tmp_path / "solr.json", "solr")
 
 
 @pytest.mark.parametrize("name", ["sparse-long", "ohsumed"])
@@ -185,14 +191,16 @@ def test_a_tenth_of_the_error_on_real_data(name: str, data_root: Path) -> None:
                 chosen = np.random.default_rng(0).permutation(len(train.queries))
                 unseen, train = train.take(chosen[:800]), train.take(chosen[800:])
             model = boostrank.train({"objective": "lambdarank", "verbosity": -1}, train, num_boost_round=20)
-            known = boostrank.calibrate(model, unseen)
-        scores, after = (test.in_row_order(known.predict(test, calibrated=one)) for one in (False, True))
+            calibrated = boostrank.calibrate(model, unseen)
+        scores = test.in_row_order(calibrated.predict(test, calibrated=False))
+        after = test.in_row_order(calibrated.predict(test, calibrated=True))
         bound = BoundMetrics([Metric.parse("ndcg@1,10")], test.labels, test.queries)
         before, now = bound.per_query(scores), bound.per_query(after)
-        assert all(np.array_equal(before[one], now[one], equal_nan=True) for one in before)
+        assert all(np.array_equal(before[metric], now[metric], equal_nan=True) for metric in before)
         raw, values, labels = [*raw, scores], [*values, after], [*labels, test.labels]
         sizes += test.queries.sizes.tolist()
     queries, grades = QueryIndex.from_sizes(sizes), np.concatenate(labels)
-    uncalibrated, found = (reliability(np.concatenate(one), grades, queries) for one in (raw, values))
-    assert found.error[0] < 0.1 * uncalibrated.error[0]
-    assert (found.low <= found.observed).all()
+    uncalibrated = reliability(np.concatenate(raw), grades, queries)
+    calibration = reliability(np.concatenate(values), grades, queries)
+    assert calibration.error[0] < 0.1 * uncalibrated.error[0]
+    assert (calibration.low <= calibration.observed).all()

@@ -21,9 +21,9 @@ BODY = xgboost_models()["rank:ndcg"]
 
 
 def cats(body: bytes) -> dict[str, Any]:
-    found = json.loads(body)["learner"]["gradient_booster"]["model"]["cats"]
-    assert isinstance(found, dict)
-    return found
+    categories = json.loads(body)["learner"]["gradient_booster"]["model"]["cats"]
+    assert isinstance(categories, dict)
+    return categories
 
 
 def test_names_of_categories_stand_in_a_file_as_xgboost_has_them() -> None:
@@ -45,7 +45,7 @@ def test_names_of_categories_stand_in_a_file_as_xgboost_has_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "held"),
+    ("names", "fits"),
     [
         (("a", "b"), True),
         ((1, 2), True),
@@ -59,9 +59,9 @@ def test_names_of_categories_stand_in_a_file_as_xgboost_has_them() -> None:
         (None, False),
     ],
 )
-def test_names_that_xgboost_would_order_otherwise_or_not_hold_stay_out(names: Any, held: bool) -> None:
+def test_names_that_xgboost_would_order_otherwise_or_not_hold_stay_out(names: Any, fits: bool) -> None:
     body = with_names(BODY, {0: names, 3: ("x",)})
-    assert (body is not None) == held
+    assert (body is not None) == fits
     if body is not None:
         assert names_in(body) == {0: names, 3: ("x",)}
 

@@ -86,7 +86,8 @@ def test_a_model_of_every_version_gives_the_scores_it_gave_to_the_bit(
     rows = boostrank.read(folder / "rows.txt")
     rows = boostrank.read(folder / "new.txt", like=rows)
     model = RankingModel.load(folder / name)
-    scores = model.predict(named(rows) if "-frame" in name else rows)
+    table = named(rows) if "-frame" in name else rows
+    scores = model.predict(table)
     np.testing.assert_array_equal(scores, then.pop("scores"))
     names = tuple(then.pop("feature_names"))
     assert (model.feature_names, model.info.objective_name) == (names, then.pop("objective"))
@@ -119,9 +120,9 @@ def test_every_field_of_a_sidecar_of_every_version_is_read(
 def test_the_newest_files_have_every_field_and_every_version_of_the_formats(extracted: dict[str, Path]) -> None:
     folder, models = extracted[NEWEST], expected(NEWEST)["models"]
     sidecars = [json.loads(sidecar_path(folder / name).read_text()) for name in models]
-    found = {key for content in sidecars for key in ModelInfo.__struct_fields__ if content.get(key)}
-    known = set(ModelInfo.__struct_fields__)
-    assert known <= found, f"no sidecar of {NEWEST} has these: {MEND}"
+    recorded = {key for content in sidecars for key in ModelInfo.__struct_fields__ if content.get(key)}
+    fields = set(ModelInfo.__struct_fields__)
+    assert fields <= recorded, f"no sidecar of {NEWEST} has these: {MEND}"
     schema = max(content["file"]["schema_version"] for content in sidecars)
     versions = [json.loads((folder / name).read_text())["version"] for name in ("linear.json", "propensities.json")]
     there = (schema, *versions, heads(folder))
@@ -137,12 +138,12 @@ def heads(folder: Path) -> set[bytes]:
 
 def resume(folder: Path, version: str, name: str) -> tuple[RankingModel, boostrank.Checkpoint]:
     """Go on as the training of a checkpoint was called."""
-    given = expected(version)["checkpoints"][name]
+    settings = expected(version)["checkpoints"][name]
     data = boostrank.read(folder / "rows.txt")
     new = boostrank.read(folder / "new.txt", like=data)
     state = boostrank.Checkpoint(folder / name, resume=True)
     model = boostrank.train(
-        given["params"], data, given["rounds"], valid_sets=[new], backend=given["backend"], checkpoint=state
+        settings["params"], data, settings["rounds"], valid_sets=[new], backend=settings["backend"], checkpoint=state
     )
     return model, state
 
@@ -254,14 +255,16 @@ def test_clicks_and_propensities_of_every_version_are_read(
     read_clicks(folder / "clicks.txt").write(tmp_path / "clicks.txt")
     assert (tmp_path / "clicks.txt").read_text() == (folder / "clicks.txt").read_text()
     then = json.loads((folder / "propensities.json").read_text())
-    found = Propensities.read(folder / "propensities.json").to_dict()
-    assert found | {"version": then["version"]} == then
+    propensities = Propensities.read(folder / "propensities.json").to_dict()
+    assert propensities | {"version": then["version"]} == then
 
 
 @of_each_version
 def test_a_measure_of_noise_of_every_version_is_read(version: str, extracted: dict[str, Path]) -> None:
     then = json.loads((extracted[version] / "noise.json").read_text())["metrics"]
-    assert read_matters(str(extracted[version] / "noise.json")) == {name: one["matters"] for name, one in then.items()}
+    assert read_matters(str(extracted[version] / "noise.json")) == {
+        name: noise["matters"] for name, noise in then.items()
+    }
 
 
 @of_each_version

@@ -78,17 +78,17 @@ def test_the_sidecar_of_a_training_is_the_same_after_loading_and_saving(tmp_path
     assert json.loads(written)["parameters"]["seed"] == 5
 
 
-@pytest.mark.parametrize("one", [1.5, "red", [], {"values": "red"}, {"values": {"a": 1}}, {"values": ["red", []]}])
-def test_fault_086_categories_are_lists_of_text_or_numbers(one: Any) -> None:
+@pytest.mark.parametrize("category", [1.5, "red", [], {"values": "red"}, {"values": {"a": 1}}, {"values": ["red", []]}])
+def test_fault_086_categories_are_lists_of_text_or_numbers(category: Any) -> None:
     good = {"values": ["red", 1, 2.5], "ordered": True}
     as_record(ModelInfo, {"data": {"categories": {"a": good, "b": {"values": None}, "c": {}}}})
     with pytest.raises(ValueError, match=r"\$\.data\.categories"):
-        as_record(ModelInfo, {"data": {"categories": {"a": good, "b": one}}})
+        as_record(ModelInfo, {"data": {"categories": {"a": good, "b": category}}})
 
 
 @pytest.mark.fault(110)
 @pytest.mark.parametrize(
-    ("content", "place"),
+    ("content", "field"),
     [
         ([], "object"),
         ("sdcg", "object"),
@@ -107,8 +107,8 @@ def test_fault_086_categories_are_lists_of_text_or_numbers(one: Any) -> None:
         ({"folds": {"members": [3]}}, "$.folds.members[0]"),
     ],
 )
-def test_a_wrong_or_unknown_field_is_named(content: Any, place: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(place)):
+def test_a_wrong_or_unknown_field_is_named(content: Any, field: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(field)):
         as_record(ModelInfo, content)
 
 

@@ -42,12 +42,12 @@ def line(key: str, value: str, *, tree: int = 0) -> Callable[[str], str]:
     return edit
 
 
-def entry(key: str, place: int, value: str) -> Callable[[str], str]:
+def entry(key: str, position: int, value: str) -> Callable[[str], str]:
     """Replace one number of the first tree."""
 
     def edit(text: str) -> str:
         words = re.search(rf"(?m)^{key}=(.*)$", text[text.index("Tree=0") :])[1].split(" ")
-        words[place] = value
+        words[position] = value
         return line(key, " ".join(words))(text)
 
     return edit
@@ -112,9 +112,11 @@ def test_a_stamp_gives_a_model_of_a_callable_the_two_lines_that_a_native_one_has
     text = lightgbm_models()["callable"]
     assert "\nobjective=" not in text
     stamped, native = stamp_lightgbm(text).split("\n"), lightgbm_models()["lambdarank"].split("\n")
-    place = native.index("objective=lambdarank")
-    assert stamped.index("objective=lambdarank") == place
-    assert [line.split("=")[0] for line in stamped[: place + 4]] == [line.split("=")[0] for line in native[: place + 4]]
+    line_number = native.index("objective=lambdarank")
+    assert stamped.index("objective=lambdarank") == line_number
+    assert [line.split("=")[0] for line in stamped[: line_number + 4]] == [
+        line.split("=")[0] for line in native[: line_number + 4]
+    ]
     assert "[objective: lambdarank]" in stamped
     assert "[objective: custom]" not in stamped
 
@@ -236,10 +238,10 @@ def test_fault_086_sets_of_categories_stay_inside_their_list(edit: Callable[[str
 def test_fault_086_a_categorical_split_names_one_of_the_sets_of_its_tree() -> None:
     text = lightgbm_models()["sets of categories"]
     tree = dict(part.split("=", 1) for part in text[text.index("Tree=0") :].split("\n\n")[0].split("\n"))
-    place = next(i for i, kind in enumerate(tree["decision_type"].split(" ")) if int(kind) & 1)
+    split = next(i for i, kind in enumerate(tree["decision_type"].split(" ")) if int(kind) & 1)
     for value in (tree["num_cat"], "-1", "0.5", "nan"):
         with pytest.raises(ModelError, match="set of categories"):
-            check_lightgbm_text(entry("threshold", place, value)(text))
+            check_lightgbm_text(entry("threshold", split, value)(text))
 
 
 @pytest.mark.parametrize(

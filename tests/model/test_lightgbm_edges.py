@@ -273,8 +273,8 @@ def test_numbers_of_linear_leaves_have_all_their_digits_or_are_zero(key: str, of
     tree = 0 if key == "leaf_const" else 1
     text = lightgbm_models()[model]
     words = re.search(rf"(?m)^{key}=(.*)$", text[text.index(f"Tree={tree}\n") :])[1].split()
-    for taken, one in ((True, number), (False, "1e-310"), (False, "-4.9e-324"), (False, "+0.0001e-320")):
-        body = line(key, " ".join([one, *words[1:]]), tree=tree)(text).encode()
+    for taken, leaf_number in ((True, number), (False, "1e-310"), (False, "-4.9e-324"), (False, "+0.0001e-320")):
+        body = line(key, " ".join([leaf_number, *words[1:]]), tree=tree)(text).encode()
         if taken:
             LIGHTGBM.parse(body)
         else:

@@ -72,19 +72,19 @@ def test_a_feature_counts_by_the_size_of_its_weight_and_the_intercept_not_at_all
 
 
 def test_several_starts_without_weights_are_their_mean() -> None:
-    one, two, three = (
-        Curve(np.zeros(0), np.array([level]), none) for level, none in ((2.0, 3.0), (0.0, 5.0), (1.0, 0.0))
-    )
-    starts = [{0: one}, {0: two, 1: three}]
-    found = sum_of_starts(starts)
-    assert {j: (*c.constant, c.missing) for j, c in found.items()} == {0: (1.0, 4.0), 1: (0.5, 0.0)}
+    first = Curve(np.zeros(0), np.array([2.0]), 3.0)
+    second = Curve(np.zeros(0), np.array([0.0]), 5.0)
+    third = Curve(np.zeros(0), np.array([1.0]), 0.0)
+    starts = [{0: first}, {0: second, 1: third}]
+    curves = sum_of_starts(starts)
+    assert {j: (*c.constant, c.missing) for j, c in curves.items()} == {0: (1.0, 4.0), 1: (0.5, 0.0)}
     assert sum_of_starts(starts, [2.0, -1.0])[0].missing == 1.0
 
 
-@pytest.mark.parametrize(("given", "ends"), [({}, [0, 1, 2, 3]), ({"iteration_indptr": [0, 1, 2, 4, 5]}, [0, 2, 3])])
-def test_rounds_of_xgboost_are_counted_behind_the_trees_of_a_start(given: dict[str, Any], ends: list[int]) -> None:
+@pytest.mark.parametrize(("rounds", "ends"), [({}, [0, 1, 2, 3]), ({"iteration_indptr": [0, 1, 2, 4, 5]}, [0, 2, 3])])
+def test_rounds_of_xgboost_are_counted_behind_the_trees_of_a_start(rounds: dict[str, Any], ends: list[int]) -> None:
     document = {"learner": {"attributes": {ATTRIBUTE: "2"}}}
-    assert XGBoostModel(document, {"trees": [{}] * 5, **given}, None).ends == ends
+    assert XGBoostModel(document, {"trees": [{}] * 5, **rounds}, None).ends == ends
 
 
 @pytest.mark.fault(86)
@@ -133,17 +133,17 @@ def test_the_ends_of_the_ranges_are_taken() -> None:
 @pytest.mark.parametrize("size", [1e-100, 0.125, 1e100])
 def test_leaves_are_rounded_to_units_whatever_their_size(size: float) -> None:
     leaves = Leaves(np.array([0, 0, 1, 1]), size * np.array([0.1, -0.3, 0.7, 0.2]), np.full(4, 5.0), size * 0.01)
-    found = leaves.in_units()
-    assert found is not None
-    np.testing.assert_allclose(found.value, leaves.value, rtol=1e-6)
-    assert math.fsum([*found.value, found.base]) == sum([*found.value, found.base])  # no sum of them is rounded
+    rounded = leaves.in_units()
+    assert rounded is not None
+    np.testing.assert_allclose(rounded.value, leaves.value, rtol=1e-6)
+    assert math.fsum([*rounded.value, rounded.base]) == sum([*rounded.value, rounded.base])  # no sum of them is rounded
 
 
 def test_a_leaf_that_is_rounded_to_zero_has_no_sign() -> None:
-    found = Leaves(np.array([0, 0, 0]), np.array([1.0, -1.0, -1e-300]), np.ones(3)).in_units()
-    assert found is not None
-    assert found.value[2] == 0.0
-    assert not np.signbit(found.value[2])
+    rounded = Leaves(np.array([0, 0, 0]), np.array([1.0, -1.0, -1e-300]), np.ones(3)).in_units()
+    assert rounded is not None
+    assert rounded.value[2] == 0.0
+    assert not np.signbit(rounded.value[2])
 
 
 def moved(value: list[list[float]], count: list[list[float]], base: float) -> tuple[float, float]:
@@ -166,23 +166,23 @@ def test_leaves_are_rounded_where_that_moves_scores_by_a_thousandth_of_their_dev
             count = [[1.0, 1.0, 2.0], [1.0, 3.0], [6.0, 1.0, 2.0]]
             unit, share = moved(value, count, base)
             tree = np.repeat(np.arange(3), [3, 2, 3])
-            found = Leaves(tree, np.concatenate(value), np.concatenate(count), base).in_units()
-            assert (found is None) == (share > 1e-3), (size, base)
-            seen.add(found is None)
-            if found is not None:
-                np.testing.assert_array_equal(found.value, np.rint(np.concatenate(value) / unit) * unit)
-                assert found.base == round(base / unit) * unit
+            rounded = Leaves(tree, np.concatenate(value), np.concatenate(count), base).in_units()
+            assert (rounded is None) == (share > 1e-3), (size, base)
+            seen.add(rounded is None)
+            if rounded is not None:
+                np.testing.assert_array_equal(rounded.value, np.rint(np.concatenate(value) / unit) * unit)
+                assert rounded.base == round(base / unit) * unit
     assert seen == {False, True}
 
 
 def test_a_tree_whose_documents_nobody_counted_has_them_alike() -> None:
     value = np.array([1.0, 2.0, 0.5, -0.5])
-    found = [
+    rounded = [
         Leaves(np.array([0, 0, 1, 1]), value, np.array(count)).in_units() for count in ([0.0] * 4, [0.0, 0.0, 1.0, 1.0])
     ]
-    for one in found:
-        assert one is not None
-        np.testing.assert_array_equal(one.value, value)
+    for leaves in rounded:
+        assert leaves is not None
+        np.testing.assert_array_equal(leaves.value, value)
 
 
 @pytest.mark.parametrize("value", [0.0, math.inf])

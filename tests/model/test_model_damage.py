@@ -44,17 +44,17 @@ def real_bodies(engine: str) -> list[bytes]:
 def damaged(body: bytes, rng: random.Random) -> bytes:
     """A bit flipped, a byte replaced, bytes lost or repeated; mostly before the parameters, where it matters."""
     end = body.find(b"end of trees")
-    place = rng.randrange(end) if end > 0 and rng.random() < 0.8 else rng.randrange(len(body))
+    position = rng.randrange(end) if end > 0 and rng.random() < 0.8 else rng.randrange(len(body))
     out = bytearray(body)
     match rng.randrange(6):
         case 0 | 1:
-            out[place] ^= 1 << rng.randrange(8)
+            out[position] ^= 1 << rng.randrange(8)
         case 2 | 3:
-            out[place] = rng.choice(TELLING)
+            out[position] = rng.choice(TELLING)
         case 4:
-            del out[place : place + rng.choice([1, 1, 2, 20])]
+            del out[position : position + rng.choice([1, 1, 2, 20])]
         case 5:
-            out[place:place] = out[place : place + rng.choice([1, 1, 2, 20])]
+            out[position:position] = out[position : position + rng.choice([1, 1, 2, 20])]
     return bytes(out)
 
 
@@ -159,31 +159,31 @@ def test_fault_085_with_a_sidecar_every_flip_and_every_cut_of_the_model_is_found
     body = real_bodies(engine)[-1]
     write_model_files(path, body, {"objective": "sdcg"})
     for _ in range(500):
-        place = rng.randrange(len(body))
-        path.write_bytes(body[:place] + bytes([body[place] ^ (1 << rng.randrange(8))]) + body[place + 1 :])
+        position = rng.randrange(len(body))
+        path.write_bytes(body[:position] + bytes([body[position] ^ (1 << rng.randrange(8))]) + body[position + 1 :])
         with pytest.raises(ModelError, match="damaged"):
             read_model_files(path)
-        path.write_bytes(body[:place])
+        path.write_bytes(body[:position])
         with pytest.raises(ModelError, match="damaged"):
             read_model_files(path)
 
 
 def test_fault_085_a_damaged_sidecar_is_found_or_says_the_same(tmp_path: Path) -> None:
     path = tmp_path / "model.txt"
-    said = {"objective": {"name": "sdcg", "sigma": 0.5}, "features": ["a", "b"], "best": None}
-    write_model_files(path, lightgbm_models()["lambdarank"].encode(), said)
+    record = {"objective": {"name": "sdcg", "sigma": 0.5}, "features": ["a", "b"], "best": None}
+    write_model_files(path, lightgbm_models()["lambdarank"].encode(), record)
     beside = sidecar_path(path)
     good = beside.read_bytes()
-    found = 0
-    for place in range(len(good)):
+    refusals = 0
+    for position in range(len(good)):
         for bit in range(8):
-            beside.write_bytes(good[:place] + bytes([good[place] ^ (1 << bit)]) + good[place + 1 :])
+            beside.write_bytes(good[:position] + bytes([good[position] ^ (1 << bit)]) + good[position + 1 :])
             try:
-                assert read_model_files(path)[1] == said
+                assert read_model_files(path)[1] == record
             except ModelError:
-                found += 1
+                refusals += 1
     for length in range(len(good) - 1):  # the last byte is the final newline
         beside.write_bytes(good[:length])
         with pytest.raises(ModelError, match=r"meta\.json"):
             read_model_files(path)
-    assert found > 7.5 * len(good), "only blanks between the words may change"
+    assert refusals > 7.5 * len(good), "only blanks between the words may change"

@@ -45,9 +45,9 @@ def crash_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "model.txt"
-    said = {"objective": {"name": "sdcg", "sigma": 0.1}, "names": ["größe"], "best": None, "nothing": {}}
-    write_model_files(path, OLD[0], said)
-    assert read_model_files(path) == (OLD[0], said)
+    record = {"objective": {"name": "sdcg", "sigma": 0.1}, "names": ["größe"], "best": None, "nothing": {}}
+    write_model_files(path, OLD[0], record)
+    assert read_model_files(path) == (OLD[0], record)
     assert path.read_bytes() == OLD[0], "the model is the engine's own text, nothing added"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.txt", "model.txt.meta.json"]
 
@@ -69,11 +69,11 @@ def test_the_sidecar_lies_beside_the_file_that_a_link_leads_to(tmp_path: Path) -
 @pytest.mark.fault(84)
 def test_the_sidecar_is_json_that_people_and_programs_read(tmp_path: Path) -> None:
     write_model_files(tmp_path / "model.txt", *OLD)
-    said = json.loads(sidecar_path(tmp_path / "model.txt").read_text())
-    assert said["objective"] == "sdcg"
-    assert said["file"]["body_sha256"] == content_sha256(OLD[0])
-    assert said["file"]["body_bytes"] == len(OLD[0])
-    assert said["file"]["schema_version"] == 2
+    sidecar = json.loads(sidecar_path(tmp_path / "model.txt").read_text())
+    assert sidecar["objective"] == "sdcg"
+    assert sidecar["file"]["body_sha256"] == content_sha256(OLD[0])
+    assert sidecar["file"]["body_bytes"] == len(OLD[0])
+    assert sidecar["file"]["schema_version"] == 2
 
 
 def test_the_same_model_gives_the_same_bytes_also_over_another_one(tmp_path: Path) -> None:
@@ -114,11 +114,11 @@ def test_fault_082_two_crashes_in_a_row_leave_a_pair_that_loads(
 ) -> None:
     path = tmp_path / "model.txt"
     write_model_files(path, *OLD)
-    for said in ({"try": 1}, {"try": 2}):
+    for record in ({"try": 1}, {"try": 2}):
         with monkeypatch.context() as patch:
             crash_after(patch, 1)
             with pytest.raises(Crash):
-                write_model_files(path, NEW[0], said)
+                write_model_files(path, NEW[0], record)
     assert read_model_files(path) == OLD
 
 
@@ -152,7 +152,7 @@ def test_fault_077_a_failure_of_any_call_leaves_the_old_pair_or_the_new_one(tmp_
     while True:
         write_model_files(path, *OLD)
         with pytest.MonkeyPatch.context() as patch:
-            made = fail_call(patch, len(outcomes))
+            calls = fail_call(patch, len(outcomes))
             try:
                 write_model_files(path, *NEW)
                 failed = False
@@ -162,7 +162,7 @@ def test_fault_077_a_failure_of_any_call_leaves_the_old_pair_or_the_new_one(tmp_
         assert pair in (OLD, NEW)
         assert failed or pair == NEW, "no failure is hidden unless the new model is in place"
         assert len(list(tmp_path.iterdir())) == 2
-        if len(made) <= len(outcomes):
+        if len(calls) <= len(outcomes):
             break
         outcomes.append(failed)
     assert len(outcomes) > 25, "every call of all three writes was made to fail once"
@@ -202,10 +202,10 @@ def test_a_sidecar_of_another_model_is_refused_with_both_ways_out(tmp_path: Path
 def test_an_edited_sidecar_is_refused_and_a_reformatted_one_is_not(tmp_path: Path) -> None:
     path = tmp_path / "model.txt"
     write_model_files(path, *OLD)
-    said = json.loads(sidecar_path(path).read_text())
-    sidecar_path(path).write_text(json.dumps(said, sort_keys=True, indent=4))
+    sidecar = json.loads(sidecar_path(path).read_text())
+    sidecar_path(path).write_text(json.dumps(sidecar, sort_keys=True, indent=4))
     assert read_model_files(path) == OLD
-    sidecar_path(path).write_text(json.dumps({**said, "objective": "lambdarank"}))
+    sidecar_path(path).write_text(json.dumps({**sidecar, "objective": "lambdarank"}))
     with pytest.raises(ModelError, match=r"meta\.json: its checksum does not match"):
         read_model_files(path)
 
@@ -247,9 +247,9 @@ def test_fault_086_a_hostile_sidecar_with_a_valid_checksum_is_refused(tmp_path: 
     path = tmp_path / "model.txt"
     path.write_bytes(OLD[0])
     for seal in ({}, {"body_sha256": None}, {"previous": 5}, {"previous": {"body_sha256": 3}}):
-        said: dict[str, Any] = {"file": {"schema_version": 1, **seal}}
-        said["file"]["checksum"] = model_text._checksum(said)
-        sidecar_path(path).write_text(json.dumps(said))
+        sidecar: dict[str, Any] = {"file": {"schema_version": 1, **seal}}
+        sidecar["file"]["checksum"] = model_text._checksum(sidecar)
+        sidecar_path(path).write_text(json.dumps(sidecar))
         with pytest.raises(ModelError, match="not a sidecar"):
             read_model_files(path)
 

@@ -42,9 +42,9 @@ def said(curve: Curve, values: np.ndarray = VALUES) -> list[float]:
     return out
 
 
-def same(found: Curve, curve: Curve) -> None:
+def same(actual: Curve, curve: Curve) -> None:
     for name in ("bounds", "constant", "missing"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(curve, name))
+        np.testing.assert_array_equal(getattr(actual, name), getattr(curve, name))
 
 
 def lightgbm_file(curves: Mapping[int, Curve]) -> bytes:
@@ -62,12 +62,12 @@ def test_a_start_in_lightgbms_text_is_read_as_it_was_written_and_lightgbm_says_t
     body = lightgbm_file({1: curve})
     model = LIGHTGBM.parse(body)
     assert model.start_trees == len(start_trees(body)) == 1
-    (feature, found), *others = read_start(model.trees).items()
+    (feature, start), *others = read_start(model.trees).items()
     assert (feature, others) == (1, [])
-    same(found, curve)
-    assert found.documents is not None
+    same(start, curve)
+    assert start.documents is not None
     assert curve.documents is not None
-    np.testing.assert_array_equal(found.documents, curve.documents)
+    np.testing.assert_array_equal(start.documents, curve.documents)
     assert model.trees[0].leaves == curve.constant.size + 1
     rows = np.zeros((VALUES.size, 3))
     rows[:, 1] = VALUES
@@ -77,16 +77,16 @@ def test_a_start_in_lightgbms_text_is_read_as_it_was_written_and_lightgbm_says_t
 
 def test_two_trees_of_one_feature_add_up_and_others_stay() -> None:
     text = lightgbm_file({0: STEPS, 1: TWO, 2: LEVEL}).decode()
-    found = read_start(LIGHTGBM.parse(line("split_feature", "0 0", tree=1)(text).encode()).trees)
-    assert sorted(found) == [0, 2]
-    assert said(found[0]) == [a + b for a, b in zip(said(STEPS), said(TWO), strict=True)]
+    curves = read_start(LIGHTGBM.parse(line("split_feature", "0 0", tree=1)(text).encode()).trees)
+    assert sorted(curves) == [0, 2]
+    assert said(curves[0]) == [a + b for a, b in zip(said(STEPS), said(TWO), strict=True)]
     document = json.loads(xgboost_file({0: STEPS, 1: TWO, 2: LEVEL}))
     tree = document["learner"]["gradient_booster"]["model"]["trees"][1]
     tree["split_indices"] = [0] * len(tree["split_indices"])
-    found = XGBOOST.parse(json.dumps(document).encode()).start
-    assert sorted(found) == [0, 2]
+    curves = XGBOOST.parse(json.dumps(document).encode()).start
+    assert sorted(curves) == [0, 2]
     values = VALUES.astype(np.float32).astype(np.float64)
-    assert said(found[0], values) == [a + b for a, b in zip(said(STEPS, values), said(TWO, values), strict=True)]
+    assert said(curves[0], values) == [a + b for a, b in zip(said(STEPS, values), said(TWO, values), strict=True)]
 
 
 def a_tree(**fields: str | None) -> Tree:
@@ -202,8 +202,8 @@ def started(**edits: Any) -> bytes:
     """A file with one tree of a start, of three nodes and their leaves, some of its lists replaced at a place."""
     document = json.loads(xgboost_file({1: replace(TWO, bounds=np.array([0.75]))}))
     tree = document["learner"]["gradient_booster"]["model"]["trees"][0]
-    for name, (place, value) in edits.items():
-        tree[name][place] = value
+    for name, (position, value) in edits.items():
+        tree[name][position] = value
     return json.dumps(document).encode()
 
 
@@ -252,9 +252,9 @@ def test_a_start_keeps_its_documents_and_rounds_count_behind_it() -> None:
     model = XGBOOST.parse(body)
     assert model.start_trees == 2
     assert model.ends == [0, 1, 2, 3, 4]
-    for found, curve in zip(model.start.values(), (TWO, LEVEL), strict=True):
-        assert (found.missing, found.documents.tolist()) == (curve.missing, curve.documents.tolist())
-        assert found.constant.tolist() == curve.constant.tolist()
+    for start, curve in zip(model.start.values(), (TWO, LEVEL), strict=True):
+        assert (start.missing, start.documents.tolist()) == (curve.missing, curve.documents.tolist())
+        assert start.constant.tolist() == curve.constant.tolist()
     assert list(model.start) == [1, 2]
     assert XGBOOST.trees(model, 6).count == 4
     rounds = model.document["learner"]["gradient_booster"]["model"]["iteration_indptr"]

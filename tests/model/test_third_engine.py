@@ -99,10 +99,10 @@ def test_it_is_reported_by_walking_its_trees(
 ) -> None:
     page = report(model, data[1], ["ndcg@5"]).to_html()
     assert "toy, trained with lambdarank, 30 rounds" in page
-    found = boostrank.reporting.importance(model, data[1])
-    assert {row["feature"] for row in found.table().rows()[:2]} == {"price", "y [m]"}
-    one = data[1].queries.qid[0]
-    assert explain(model, data[1], one, 1, 2).to_dict()
+    importance = boostrank.reporting.importance(model, data[1])
+    assert {row["feature"] for row in importance.table().rows()[:2]} == {"price", "y [m]"}
+    qid = data[1].queries.qid[0]
+    assert explain(model, data[1], qid, 1, 2).to_dict()
     assert learning(study(data[1], "ndcg@5", model=model)).total == model.best_iteration
 
 

@@ -29,10 +29,10 @@ def check(run: Values, qrels: Values, values: dict[str, dict[str, float]]) -> No
 
 
 def test_trec_eval_gives_these_values() -> None:
-    told = json.loads((Path(__file__).parent / "trec_golden.json").read_text())
-    assert told["run"].keys() - told["qrels"].keys()
-    assert told["qrels"].keys() - told["run"].keys()
-    check(told["run"], told["qrels"], told["values"])
+    golden = json.loads((Path(__file__).parent / "trec_golden.json").read_text())
+    assert golden["run"].keys() - golden["qrels"].keys()
+    assert golden["qrels"].keys() - golden["run"].keys()
+    check(golden["run"], golden["qrels"], golden["values"])
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -84,11 +84,11 @@ def test_runs_are_compared_and_queries_that_are_left_out_are_said(files: Path) -
     (files / "worse").write_text(kept + "99 Q0 x 1 2 t\n")
     done = invoke("evaluate", files / "run", files / "worse", "--qrels", files / "qrels", "--metric", "P_5")
     assert done.exit_code == 0, done.stderr
-    (said,) = messages(done)
-    assert said.startswith(f"{files / 'worse'}: ")
-    assert "2 queries" in said
-    assert "-c" in said
-    assert "1 queries" in said
+    (message,) = messages(done)
+    assert message.startswith(f"{files / 'worse'}: ")
+    assert "2 queries" in message
+    assert "-c" in message
+    assert "1 queries" in message
     assert "difference" in done.stdout
 
 
@@ -123,7 +123,9 @@ def test_rows_without_names_make_no_run(files: Path) -> None:
     ("train", "run", "-m", "new.txt"), ("evaluate", "m.txt", "qrels"),
 ])  # fmt: skip
 def test_files_of_trec_are_recognised_in_other_places(arguments: tuple[str, ...], files: Path) -> None:
-    done = invoke(*(files / one if (files / one).exists() or one == "new.txt" else one for one in arguments))
+    in_folder = {argument for argument in arguments if (files / argument).exists() or argument == "new.txt"}
+    paths = [files / argument if argument in in_folder else argument for argument in arguments]
+    done = invoke(*paths)
     assert done.exit_code == 2
     assert "TREC" in done.stderr
     assert "--qrels" in done.stderr
@@ -136,10 +138,10 @@ def test_other_metrics_are_those_of_ir_measures(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(MissingDependency, match=r"boostrank\[trec\]"):
             evaluate_run(["judged@5"], run, qrels)
     pytest.importorskip("ir_measures")
-    both = {qid: one for qid, one in run.items() if qid in qrels}
+    both = {qid: scores for qid, scores in run.items() if qid in qrels}
     results = evaluate_run(["judged@5", "Rprec", "ndcg@5", "NDCG@5", "AP(rel=1)"], run, qrels)
     assert results["AP(rel=1)"].mean == pytest.approx(evaluate_run(["map"], run, qrels)["map"].mean)
-    top = {qid: sorted(one, key=lambda d: (np.float32(one[d]), d.encode()))[-5:] for qid, one in both.items()}
+    top = {qid: sorted(scores, key=lambda d: (np.float32(scores[d]), d.encode()))[-5:] for qid, scores in both.items()}
     share = [sum(name in qrels[qid] for name in names) / len(names) for qid, names in top.items()]
     assert results["judged@5"].mean == pytest.approx(np.mean(share))
     with pytest.raises(ParameterError, match="nothing"):

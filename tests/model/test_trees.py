@@ -42,9 +42,9 @@ def test_lightgbms_trees_are_put_one_after_another(name: str) -> None:
             np.testing.assert_array_equal(forest.feature[at], numbers(model, number, "split_feature"))
             np.testing.assert_array_equal(served.node_count[at], numbers(model, number, "internal_count"))
             np.testing.assert_array_equal(served.leaf_count[leaves], numbers(model, number, "leaf_count"))
-            for found, key in ((forest.left, "left_child"), (forest.right, "right_child")):
+            for children, key in ((forest.left, "left_child"), (forest.right, "right_child")):
                 child = numbers(model, number, key)
-                np.testing.assert_array_equal(found[at], np.where(child >= 0, child + node, child - leaf))
+                np.testing.assert_array_equal(children[at], np.where(child >= 0, child + node, child - leaf))
             categorical = numbers(model, number, "decision_type").astype(int) % 2 == 1
             assert ((forest.kind[at] == CATEGORICAL) == categorical).all()
             threshold = numbers(model, number, "threshold")
@@ -80,7 +80,7 @@ def test_what_lightgbm_counts_as_missing_or_as_zero_goes_where_it_goes_there() -
 
 def with_start(name: str) -> LightGBMText:
     head, first, trees = lightgbm_models()[name].partition("Tree=0\n")
-    grown = re.sub(r"(?m)^Tree=(\d+)$", lambda found: f"Tree={int(found[1]) + 2}", first + trees)
+    grown = re.sub(r"(?m)^Tree=(\d+)$", lambda number: f"Tree={int(number[1]) + 2}", first + trees)
     return LIGHTGBM.parse(resized(head + "".join(write_start({0: STEPS, 3: TWO})) + grown).encode())
 
 
@@ -89,15 +89,15 @@ def test_trees_behind_a_start_are_those_of_the_file_without_it() -> None:
         plain, started = LIGHTGBM.parse(lightgbm_models()[name].encode()), with_start(name)
         assert started.start_trees == 2
         assert [tree.number for tree in started.trees] == list(range(len(plain.trees) + 2))
-        one, two = LIGHTGBM.trees(plain, 6), LIGHTGBM.trees(started, 6)
+        of_plain, of_started = LIGHTGBM.trees(plain, 6), LIGHTGBM.trees(started, 6)
         for key in ("feature", "threshold", "kind", "left", "right", "value", "roots", "tree", "sets", "set_ptr"):
-            np.testing.assert_array_equal(getattr(two.forest, key), getattr(one.forest, key))
-        assert one.forest.start is None
-        assert [feature for feature, _ in two.forest.start] == [0, 3]
-        np.testing.assert_array_equal(one.gain, two.gain)
-        np.testing.assert_array_equal(one.splits, two.splits)
-        assert (one.count, two.count) == (len(plain.trees), len(plain.trees))
-        assert two.double
+            np.testing.assert_array_equal(getattr(of_started.forest, key), getattr(of_plain.forest, key))
+        assert of_plain.forest.start is None
+        assert [feature for feature, _ in of_started.forest.start] == [0, 3]
+        np.testing.assert_array_equal(of_plain.gain, of_started.gain)
+        np.testing.assert_array_equal(of_plain.splits, of_started.splits)
+        assert (of_plain.count, of_started.count) == (len(plain.trees), len(plain.trees))
+        assert of_started.double
         assert LIGHTGBM.served(started).forest.roots.size == len(plain.trees) + 2
 
 
@@ -106,10 +106,10 @@ def test_gain_of_a_feature_is_that_of_its_splits() -> None:
     trees = LIGHTGBM.trees(model, 6)
     gain, splits = np.zeros(6), np.zeros(6, int)
     for number in range(len(model.trees)):
-        for feature, one in zip(
+        for feature, split_gain in zip(
             numbers(model, number, "split_feature"), numbers(model, number, "split_gain"), strict=True
         ):
-            gain[int(feature)] += one
+            gain[int(feature)] += split_gain
             splits[int(feature)] += 1
     np.testing.assert_allclose(trees.gain, gain)
     assert trees.splits.tolist() == splits.tolist()
@@ -161,12 +161,12 @@ def test_an_average_divides_what_is_in_units_of_the_score() -> None:
     for number, tree in enumerate(merged.trees):
         before = models[number // 4].trees[number % 4]
         for key, value in before.fields.items():
-            words, found = value.split(), tree.fields[key].split()
+            words, average = value.split(), tree.fields[key].split()
             factor = [0.5, 4.0][number // 4] if key in (b"leaf_value", b"internal_value", b"shrinkage") else None
             if factor is None:
-                assert found == words
+                assert average == words
             else:
-                np.testing.assert_allclose([float(w) for w in found], [factor * float(w) for w in words], rtol=1e-15)
+                np.testing.assert_allclose([float(w) for w in average], [factor * float(w) for w in words], rtol=1e-15)
     assert merged.tail == models[0].tail
 
 
@@ -200,12 +200,12 @@ def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
             stack += [child for child in (left[children[-1]], right[children[-1]]) if child >= 0]
         alive = sorted(children)
         inner, leaves = [i for i in alive if left[i] >= 0], [i for i in alive if left[i] < 0]
-        place = {i: node + k for k, i in enumerate(inner)} | {i: ~(leaf + k) for k, i in enumerate(leaves)}
-        assert forest.roots[number] == place[0]
+        position = {i: node + k for k, i in enumerate(inner)} | {i: ~(leaf + k) for k, i in enumerate(leaves)}
+        assert forest.roots[number] == position[0]
         for i in inner:
-            at = place[i]
+            at = position[i]
             assert (forest.tree[at], forest.feature[at]) == (number, tree["split_indices"][i])
-            assert (forest.left[at], forest.right[at]) == (place[left[i]], place[right[i]])
+            assert (forest.left[at], forest.right[at]) == (position[left[i]], position[right[i]])
             assert served.node_count[at] == tree["sum_hessian"][i]
             assert bool(forest.kind[at] & NAN_LEFT) == bool(tree["default_left"][i])
             assert bool(forest.kind[at] & CATEGORICAL) == (i in sets)
@@ -219,8 +219,8 @@ def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
                 assert forest.threshold[at] == np.nextafter(condition, np.float32(-np.inf))
         for i in leaves:
             value = np.float32(tree["split_conditions"][i]) * np.float32(weight)
-            assert forest.value[~place[i]] == value
-            assert served.leaf_count[~place[i]] == tree["sum_hessian"][i]
+            assert forest.value[~position[i]] == value
+            assert served.leaf_count[~position[i]] == tree["sum_hessian"][i]
         node, leaf, of_set = node + len(inner), leaf + len(leaves), of_set + len(sets)
     assert (forest.feature.size, forest.value.size, forest.set_ptr.size) == (node, leaf, of_set + 1)
     assert (served.node_count.size, served.leaf_count.size, served.single) == (node, leaf, True)
@@ -259,14 +259,14 @@ def test_an_average_of_xgboosts_models_divides_scores_and_counts_rounds() -> Non
     merged = XGBOOST.parse(XGBOOST.merge(models, [0.5, 4.0]))
     trees = [(tree, weight) for model, weight in zip(models, (0.5, 4.0), strict=True) for tree in model.forest["trees"]]
     assert len(merged.forest["trees"]) == len(trees) == 16
-    for number, (found, (tree, weight)) in enumerate(zip(merged.forest["trees"], trees, strict=True)):
+    for number, (merged_tree, (tree, weight)) in enumerate(zip(merged.forest["trees"], trees, strict=True)):
         leaf = np.array(tree["left_children"]) < 0
-        before, after = np.array(tree["split_conditions"]), np.array(found["split_conditions"])
+        before, after = np.array(tree["split_conditions"]), np.array(merged_tree["split_conditions"])
         np.testing.assert_array_equal(after[~leaf], before[~leaf].astype(np.float32))
         np.testing.assert_allclose(after[leaf], weight * before[leaf], rtol=1e-7)
-        np.testing.assert_allclose(found["base_weights"], weight * np.array(tree["base_weights"]), rtol=1e-15)
-        assert found["id"] == number
-        assert found["sum_hessian"] == tree["sum_hessian"]
+        np.testing.assert_allclose(merged_tree["base_weights"], weight * np.array(tree["base_weights"]), rtol=1e-15)
+        assert merged_tree["id"] == number
+        assert merged_tree["sum_hessian"] == tree["sum_hessian"]
     assert merged.forest["iteration_indptr"] == [0, 1, 2, 3, 4, 7, 10, 13, 16]
     assert merged.forest["tree_info"] == [0] * 16
     assert merged.forest["gbtree_model_param"]["num_trees"] == "16"
@@ -279,9 +279,11 @@ def test_gain_of_a_feature_is_that_of_its_splits_in_xgboost_too() -> None:
     model = XGBOOST.parse(xgboost_models()["pruned"])
     gain, splits = np.zeros(6), np.zeros(6, int)
     for tree in model.forest["trees"]:
-        for feature, one, left in zip(tree["split_indices"], tree["loss_changes"], tree["left_children"], strict=True):
-            if left >= 0 and one > 0:
-                gain[feature] += one
+        for feature, change, left in zip(
+            tree["split_indices"], tree["loss_changes"], tree["left_children"], strict=True
+        ):
+            if left >= 0 and change > 0:
+                gain[feature] += change
                 splits[feature] += 1
     trees = XGBOOST.trees(model, 6)
     np.testing.assert_allclose(trees.gain, gain)
@@ -296,21 +298,21 @@ def test_even_leaves_are_close_and_everything_else_is_as_it_was() -> None:
     before, after = json.loads(body), json.loads(even)
     base = before["learner"]["learner_model_param"]["base_score"]
     assert base.startswith("[")
-    found = after["learner"]["learner_model_param"]["base_score"]
-    assert found.startswith("[")
-    assert float(found.strip("[]")) == pytest.approx(float(base.strip("[]")), abs=1e-6)
+    even_base = after["learner"]["learner_model_param"]["base_score"]
+    assert even_base.startswith("[")
+    assert float(even_base.strip("[]")) == pytest.approx(float(base.strip("[]")), abs=1e-6)
     after["learner"]["learner_model_param"]["base_score"] = base
     leaves = XGBOOST.served(XGBOOST.parse(body)).forest
     largest = np.zeros(leaves.roots.size)
     np.maximum.at(largest, leaves.leaf_trees(), np.abs(leaves.value))
     unit = 2.0 ** (np.ceil(np.log2(largest.sum())) - 24)  # float32 has 24 bits
-    for one, two in zip(json_forest(before)["trees"], json_forest(after)["trees"], strict=True):
-        old, new = np.array(one["split_conditions"]), np.array(two.pop("split_conditions"))
-        leaf = (np.array(one["left_children"]) < 0) & (np.array(one["split_indices"]) != 2**31 - 1)
+    for tree, even_tree in zip(json_forest(before)["trees"], json_forest(after)["trees"], strict=True):
+        old, new = np.array(tree["split_conditions"]), np.array(even_tree.pop("split_conditions"))
+        leaf = (np.array(tree["left_children"]) < 0) & (np.array(tree["split_indices"]) != 2**31 - 1)
         np.testing.assert_array_equal(old[~leaf], new[~leaf])
         np.testing.assert_allclose(new[leaf], old[leaf], atol=1e-6)
         assert (new[leaf] / unit == np.rint(new[leaf] / unit)).all()
-        two["split_conditions"] = one["split_conditions"]
+        even_tree["split_conditions"] = tree["split_conditions"]
     assert after == before
 
 

@@ -30,7 +30,8 @@ Edit = Callable[[dict[str, Any]], None]
 
 
 def check_xgboost_json(model: bytes | dict[str, Any]) -> None:
-    XGBOOST.parse(model if isinstance(model, bytes) else json.dumps(model).encode())
+    body = model if isinstance(model, bytes) else json.dumps(model).encode()
+    XGBOOST.parse(body)
 
 
 def forest(model: dict[str, Any]) -> dict[str, Any]:
@@ -260,11 +261,11 @@ def test_what_is_not_a_json_model_is_refused_with_words(data: bytes, words: str)
         check_xgboost_json(data)
 
 
-def widened(features: int, *, named: bool) -> Any:
+def widened(features: int, *, with_names_of_features: bool) -> Any:
     """A model of so many features; its trees stay as they are."""
     model = json.loads(xgboost_models()["sets of categories"])
     model["learner"]["learner_model_param"]["num_feature"] = str(features)
-    model["learner"]["feature_names"] = [f"f{i}" for i in range(features)] if named else []
+    model["learner"]["feature_names"] = [f"f{i}" for i in range(features)] if with_names_of_features else []
     model["learner"]["feature_types"] = []
     forest(model).pop("cats", None)
     for tree in forest(model)["trees"]:
@@ -275,11 +276,11 @@ def widened(features: int, *, named: bool) -> Any:
 def test_fault_086_a_small_file_cannot_promise_more_features_than_data_may_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    check_xgboost_json(widened(2**24, named=False))
+    check_xgboost_json(widened(2**24, with_names_of_features=False))
     with pytest.raises(ModelError, match=r"16,777,217 but the file has no feature names"):
-        check_xgboost_json(widened(2**24 + 1, named=False))
+        check_xgboost_json(widened(2**24 + 1, with_names_of_features=False))
     monkeypatch.setattr(xgboost_schema, "_MOST_UNNAMED", 10)
-    check_xgboost_json(widened(11, named=True))
+    check_xgboost_json(widened(11, with_names_of_features=True))
 
 
 @pytest.mark.parametrize(
@@ -356,9 +357,9 @@ def test_fault_086_a_prediction_that_no_score_makes_is_refused(objective: str, b
 def test_names_of_categories_are_put_into_a_file_and_found_again() -> None:
     document = json.loads(xgboost_models()["rank:ndcg"])
     columns = int(document["learner"]["learner_model_param"]["num_feature"])
-    named = with_names(json.dumps(document).encode(), {1: ("b", "a", ""), columns - 1: (3, -4)})
-    assert named is not None
-    assert names_in(named) == {1: ("b", "a", ""), columns - 1: (3, -4)}
+    with_categories = with_names(json.dumps(document).encode(), {1: ("b", "a", ""), columns - 1: (3, -4)})
+    assert with_categories is not None
+    assert names_in(with_categories) == {1: ("b", "a", ""), columns - 1: (3, -4)}
     assert with_names(json.dumps(document).encode(), {0: (1.5,)}) is None
     assert with_names(json.dumps(document).encode(), {0: None}) is None
 
@@ -392,7 +393,7 @@ def test_thresholds_of_splits_by_categories_are_nan_before_xgboost_3_1() -> None
     old = XGBOOST.parse(body)
     scores = [engine.load(one).predict(rows, PredictRequest()) for one in (body, write_json(model.document))]
     np.testing.assert_array_equal(*scores)
-    of_sets = [XGBOOST.trees(one, 6).forest for one in (old, model)]
+    of_sets = [XGBOOST.trees(parsed, 6).forest for parsed in (old, model)]
     np.testing.assert_array_equal(of_sets[0].threshold, of_sets[1].threshold)
     numeric = next(i for i, kind in enumerate(forest(document)["trees"][0]["split_type"]) if kind == 0)
     with pytest.raises(ModelError, match="tree 0: split_conditions has a threshold that is not finite"):

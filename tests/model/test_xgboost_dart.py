@@ -20,7 +20,8 @@ def dart_in_all_forms() -> list[bytes]:
     """One DART model as XGBoost up to 3.2, 3.3 and 3.4 write it."""
     model = json.loads(xgboost_models()["dart"])
     booster = model["learner"]["gradient_booster"]
-    forest = dict(booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"])
+    trees_of = booster["gbtree"] if booster["name"] == "dart" else booster
+    forest = dict(trees_of["model"])
     weights = tree_weights(booster)
     forest.pop("weight_drop", None)
     old = {"name": "dart", "gbtree": {"name": "gbtree", "model": forest}, "weight_drop": weights}

@@ -231,10 +231,10 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
     ),
     "a leaf below float32": (in_tree("split_conditions", -1, -1e39), "tree 0: split_conditions has a leaf value that"),
     **{
-        f"a threshold {one} with missing values {left}": (
-            parting(float(one), left), "tree 0: split_conditions has a threshold that is not finite",
+        f"a threshold {number} with missing values {left}": (
+            parting(float(number), left), "tree 0: split_conditions has a threshold that is not finite",
         )
-        for one, left in (("inf", 1), ("-inf", 0), ("1e39", 1), ("nan", 1))
+        for number, left in (("inf", 1), ("-inf", 0), ("1e39", 1), ("nan", 1))
     },
     "a threshold that is not a number": (
         in_tree("split_conditions", 0, float("nan")), "tree 0: split_conditions has a threshold that is not finite",
@@ -256,8 +256,8 @@ REFUSED_JSON: dict[str, tuple[Edit, str]] = {
 @pytest.mark.fault(86)
 @pytest.mark.parametrize("name", sorted(REFUSED_JSON))
 def test_what_is_just_beyond_reach_of_xgboost_is_refused(name: str) -> None:
-    edit, place = REFUSED_JSON[name]
-    with pytest.raises(ModelError, match=re.escape(place)):
+    edit, path = REFUSED_JSON[name]
+    with pytest.raises(ModelError, match=re.escape(path)):
         XGBOOST.parse(json_of(edit))
 
 

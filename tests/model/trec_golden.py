@@ -23,12 +23,12 @@ def draw(queries: int, seed: int = 0) -> tuple[Values, Values]:
     for q in range(queries):
         pool = [f"d{rng.randrange(999)}" for _ in range(rng.choice([1, 4, 12, 40]))] + ["é", "Z-1"]
         judged = [name for name in pool if rng.random() < 0.6]
-        found = [name for name in pool if rng.random() < 0.7]
+        retrieved = [name for name in pool if rng.random() < 0.7]
         top = rng.choice([0, 1, 4])
         if judged and q % 7 != 3:
             qrels[f"q{q}"] = {name: rng.choice([-1, 0, 0, *range(top + 1)]) for name in judged}
-        if found and q % 7 != 5:
-            run[f"q{q}"] = {name: rng.randrange(4) / 2 + rng.choice([0, 0, 1e-12]) for name in found}
+        if retrieved and q % 7 != 5:
+            run[f"q{q}"] = {name: rng.randrange(4) / 2 + rng.choice([0, 0, 1e-12]) for name in retrieved}
     return run, qrels
 
 
@@ -36,12 +36,12 @@ def by_trec_eval(run: Values, qrels: Values) -> dict[str, dict[str, float]]:
     """Our name -> query -> value."""
     import pytrec_eval
 
-    grades = {qid: {name: int(grade) for name, grade in one.items()} for qid, one in qrels.items()}
-    found = pytrec_eval.RelevanceEvaluator(grades, ASKED).evaluate(run)
-    return {ours: {qid: found[qid][theirs] for qid in sorted(found)} for ours, theirs in NAMES.items()}
+    grades = {qid: {name: int(grade) for name, grade in judgements.items()} for qid, judgements in qrels.items()}
+    values = pytrec_eval.RelevanceEvaluator(grades, ASKED).evaluate(run)
+    return {ours: {qid: values[qid][theirs] for qid in sorted(values)} for ours, theirs in NAMES.items()}
 
 
 if __name__ == "__main__":
     run, qrels = draw(14)
-    told = {"run": run, "qrels": qrels, "values": by_trec_eval(run, qrels)}
-    Path(__file__).with_suffix(".json").write_text(json.dumps(told, ensure_ascii=False) + "\n")
+    golden = {"run": run, "qrels": qrels, "values": by_trec_eval(run, qrels)}
+    Path(__file__).with_suffix(".json").write_text(json.dumps(golden, ensure_ascii=False) + "\n")

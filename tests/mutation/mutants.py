@@ -74,20 +74,19 @@ def mutants_of(file: str, source: bytes) -> list[Mutant]:
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    found: dict[tuple[str, str, str, str, int], Mutant] = {}
+    mutants: dict[tuple[str, str, str, str, int], Mutant] = {}
     for change in _Changes(source, starts).of(ast.parse(source)):
         mutated = source[: change.start] + change.text + source[change.stop :]
         first = source.rfind(b"\n", 0, change.start) + 1
         last = source.find(b"\n", change.stop)
         tail = len(source) - last
-        was, now = (
-            " ".join(text.decode().split()) for text in (source[first:last], mutated[first : len(mutated) - tail])
-        )
+        was = " ".join(source[first:last].decode().split())
+        now = " ".join(mutated[first : len(mutated) - tail].decode().split())
         line = source.count(b"\n", 0, change.start) + 1
         mutant = Mutant(file, change.function, change.at_import, change.lines, line, was, now, mutated)
         if was != now:
-            found.setdefault((*mutant.key, line), mutant)
-    return sorted(found.values(), key=lambda mutant: mutant.line)
+            mutants.setdefault((*mutant.key, line), mutant)
+    return sorted(mutants.values(), key=lambda mutant: mutant.line)
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,9 @@ class _Changes:
 
     def _off_by_one(self, node: ast.expr, sign: str) -> _Change:
         simple = isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-        return self._around(node, b"" if simple else b"(", f"{'' if simple else ')'} {sign} 1".encode())
+        if simple:
+            return self._around(node, b"", f" {sign} 1".encode())
+        return self._around(node, b"(", f") {sign} 1".encode())
 
     def _between(self, left: ast.expr, right: ast.expr, old: str, new: str) -> Iterator[_Change]:
         """The operator between two operands replaced."""
@@ -206,7 +207,8 @@ class _Changes:
             for left, right in zip(node.values, node.values[1:], strict=False):
                 yield from self._between(left, right, old, new)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Not):
-            yield self._change(self._span(node)[0], self._span(node.operand)[0], b"" if self._bare(node) else b"(")
+            opening = b"" if self._bare(node) else b"("
+            yield self._change(self._span(node)[0], self._span(node.operand)[0], opening)
         elif isinstance(node, ast.IfExp):
             yield self._around(node.test, b"not (", b")")
         elif isinstance(node, ast.comprehension):

@@ -73,7 +73,8 @@ def _parametrised(test: Any) -> list[dict[str, Any]]:
             continue
         names, values = mark.args
         names = [names] if isinstance(names, str) else list(names)
-        rows = [dict(zip(names, v if len(names) > 1 else [v], strict=True)) for v in values]
+        cells = [v if len(names) > 1 else [v] for v in values]
+        rows = [dict(zip(names, row, strict=True)) for row in cells]
         calls = [call | row for call in calls for row in rows]
     return calls
 

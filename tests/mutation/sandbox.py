@@ -151,8 +151,8 @@ class _Killing:
     Whatever takes longer dies of SIGPROF, as nothing but this process is in the way of it.
     """
 
-    def __init__(self, limits: dict[str, float], known: set[str], file: Path) -> None:
-        self.limits, self.known, self.file = limits, known, file
+    def __init__(self, limits: dict[str, float], expected_tests: set[str], file: Path) -> None:
+        self.limits, self.expected_tests, self.file = limits, expected_tests, file
         self.of_function = {test.partition("[")[0]: limit for test, limit in sorted(limits.items(), key=lambda t: t[1])}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
@@ -161,7 +161,7 @@ class _Killing:
 
     def _limit(self, item: Any) -> float:
         """Names of tests have parameters in them, which a mutant may change: a new name is for one of its function."""
-        if item.nodeid in self.known:
+        if item.nodeid in self.expected_tests:
             return self.limits.get(item.nodeid, 0.0)
         return self.of_function.get(item.nodeid.partition("[")[0], 0.0)
 
@@ -209,7 +209,7 @@ class Sandbox:
         return Trace(*json.loads(written.read_text()))
 
     def try_mutant(
-        self, file: str, source: bytes, limits: dict[str, float], known: set[str], patience: float
+        self, file: str, source: bytes, limits: dict[str, float], expected_tests: set[str], patience: float
     ) -> tuple[str, str]:
         """(killed, timeout or survived, the test that was running) with another source of a file.
 
@@ -217,7 +217,7 @@ class Sandbox:
             file: relative to the package.
             source: what stands in it.
             limits: seconds of processor time by test.
-            known: all tests there are without the change.
+            expected_tests: all tests there are without the change.
             patience: seconds on the clock for all of them, for what waits and computes nothing.
         """
         path, running = self.package / file, self.folder / "running"
@@ -227,13 +227,15 @@ class Sandbox:
             path.write_bytes(source)
             os.utime(path, (times.st_atime, times.st_mtime + 10))  # compiled code of the same second would be taken
             files = sorted({test.partition("::")[0] for test in limits})
-            status = self._forked(lambda: _pytest(files, [_Killing(limits, known, running)], "-x"), patience)
+            status = self._forked(lambda: _pytest(files, [_Killing(limits, expected_tests, running)], "-x"), patience)
         finally:
             path.write_bytes(before)
             os.utime(path, (times.st_atime, times.st_mtime))
         if status == pytest.ExitCode.NO_TESTS_COLLECTED:
             raise RuntimeError(f"none of {files} has the tests it had")
-        outcome = "survived" if status == 0 else "killed" if 0 < status < 128 else "timeout"
+        outcome = "killed" if 0 < status < 128 else "timeout"
+        if status == 0:
+            outcome = "survived"
         return outcome, running.read_text() or "import"
 
     def try_compiled(self, file: str, source: bytes, tests: list[str], patience: float) -> tuple[str, str]:

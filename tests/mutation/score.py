@@ -88,21 +88,21 @@ def digest_of(*contents: bytes) -> str:
 
 def equivalents() -> dict[Key, str]:
     """Mutants that are no faults, and why."""
-    found: dict[Key, str] = {}
+    reasons: dict[Key, str] = {}
     for entry in tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("equivalent", []):
         for was, now in entry["changes"]:
-            found[entry["file"], entry["function"], was, now] = entry["why"]
-    return found
+            reasons[entry["file"], entry["function"], was, now] = entry["why"]
+    return reasons
 
 
 def all_mutants(part: str, package: Path) -> list[Mutant]:
     """Every mutant of a part, in the order of its files."""
-    found = []
+    mutants = []
     for path in sorted(path for name in PARTS[part] for path in [package / name, *(package / name).rglob("*.py")]):
         name = str(path.relative_to(package))
         if path.is_file() and not name.startswith(LEFT_OUT):
-            found += mutants_of(name, path.read_bytes())
-    return found
+            mutants += mutants_of(name, path.read_bytes())
+    return mutants
 
 
 def wilson(hits: int, of: int) -> tuple[float, float]:
@@ -133,18 +133,19 @@ class Traces:
                     self.of[name] = Trace(*trace)
                     continue
             started = time.monotonic()
-            found = sandbox.trace(name, LIMIT)
+            traced = sandbox.trace(name, LIMIT)
             took = time.monotonic() - started
-            say(f"{name}: {len(found.seconds)} tests, {len(found.left_out)} left out, {took:.0f} s")
-            if found.lines:  # a process that was stopped may go to its end another time
-                file.write_text(json.dumps([self._digest(name, found.lines), list(asdict(found).values())]))
-            self.of[name] = found
+            say(f"{name}: {len(traced.seconds)} tests, {len(traced.left_out)} left out, {took:.0f} s")
+            if traced.lines:  # a process that was stopped may go to its end another time
+                file.write_text(json.dumps([self._digest(name, traced.lines), list(asdict(traced).values())]))
+            self.of[name] = traced
         self._passing: dict[str, bool] = {}
-        self.known = {test for trace in self.of.values() for test in (*trace.seconds, *trace.left_out)}
+        self.tests = {test for trace in self.of.values() for test in (*trace.seconds, *trace.left_out)}
 
     def _digest(self, test_file: str, lines: dict[str, object]) -> str:
         names = [self.sandbox.folder / test_file, *(self.sandbox.package / name for name in sorted(lines))]
-        return digest_of(*(name.read_bytes() if name.exists() else b"" for name in names))
+        contents = [name.read_bytes() if name.exists() else b"" for name in names]
+        return digest_of(*contents)
 
     def tests_for(self, mutant: Mutant, part: str) -> list[dict[str, float]]:
         """Limits of time by test, of the tests to try: those of the part itself, then the others.
@@ -152,16 +153,16 @@ class Traces:
         What runs when a file is imported, no test executes: there it is those of the files that import it, those that
         execute what mentions the changed names, and those that execute anything of the file.
         """
-        own = "data" if part == "libsvm" else part
+        folder = "data" if part == "libsvm" else part
         executing = set() if mutant.at_import else self._executing(mutant.file, mutant.lines)
-        first = {test for test in executing if test.split("/")[1] == own}
+        first = {test for test in executing if test.split("/")[1] == folder}
         stages = [first, executing - first]
         source = (self.sandbox.package / mutant.file).read_text(encoding="utf-8")
         anew = self._executing(mutant.file, (1, ast.parse(source).body[0].lineno))
         if len(executing - anew) < _FEW:
             importing = {name for name in self.of if self._imports(name, mutant.file)}
             tests = {test for name in importing for test in self.of[name].seconds}
-            tests |= {DECLARED} & self.known
+            tests |= {DECLARED} & self.tests
             users = users_of(source, mutant.lines)
             using = {test for lines in users for test in self._executing(mutant.file, lines)}
             stages += [tests, using - tests, self._executing(mutant.file, (0, sys.maxsize)) - using - tests]
@@ -186,10 +187,10 @@ class Traces:
 
     def passes(self, test: str) -> bool:
         """Whether a test that has run alone, or the import of its file, does without a change of the sources."""
-        if test in self.known and test not in self._passing:
+        if test in self.tests and test not in self._passing:
             limits = {test: _PATIENCE * (LIMIT + self.of[test.partition("::")[0]].setup)}
             source = (self.sandbox.package / "__init__.py").read_bytes()
-            outcome, _ = self.sandbox.try_mutant("__init__.py", source, limits, self.known, 60 + limits[test])
+            outcome, _ = self.sandbox.try_mutant("__init__.py", source, limits, self.tests, 60 + limits[test])
             self._passing[test] = outcome == "survived"
             if outcome != "survived":
                 say(f"{test} fails by itself: it is not tried")
@@ -268,7 +269,7 @@ def try_one(sandbox: Sandbox, traces: Traces, part: str, mutant: Mutant, before:
 def try_stage(sandbox: Sandbox, traces: Traces, mutant: Mutant, stage: dict[str, float]) -> tuple[str, str]:
     """Run these tests; one that fails by itself without the change has noticed nothing, and is left out."""
     while stage:
-        outcome, by = sandbox.try_mutant(mutant.file, mutant.source, stage, traces.known, 60 + sum(stage.values()))
+        outcome, by = sandbox.try_mutant(mutant.file, mutant.source, stage, traces.tests, 60 + sum(stage.values()))
         if outcome == "survived" or traces.passes(by):
             return outcome, by
         stage = {test: limit for test, limit in stage.items() if test != by}
@@ -277,7 +278,7 @@ def try_stage(sandbox: Sandbox, traces: Traces, mutant: Mutant, stage: dict[str,
 
 def page(drawn: dict[str, list[Result]], population: dict[str, int], traces: Traces, seed: int) -> str:
     """The table, and every survivor."""
-    known = equivalents()
+    reasons = equivalents()
     lines = [
         "# Mutation score", "",
         f"Mutants drawn at random (seed {seed}); tests run uncompiled. Score: killed of those not equivalent, with its"
@@ -287,15 +288,15 @@ def page(drawn: dict[str, list[Result]], population: dict[str, int], traces: Tra
     ]  # fmt: skip
     tables: list[str] = []
     for part, results in drawn.items():
-        lines.append(row(part, population[part], results, known))
+        lines.append(row(part, population[part], results, reasons))
         of_file: dict[str, list[Result]] = {}
         for result in results:
             of_file.setdefault(result.file, []).append(result)
-        tables += [row(f"`{file}`", "", rows, known) for file, rows in sorted(of_file.items())]
+        tables += [row(f"`{file}`", "", rows, reasons) for file, rows in sorted(of_file.items())]
     lines += ["", "## By module", "", *lines[4:6], *tables, "", "## Survivors", ""]
     for result in sorted((r for results in drawn.values() for r in results), key=lambda r: (r.file, r.line)):
         if result.outcome in ("survived", "not executed"):
-            why = f"; equivalent: {known[result.key]}" if result.key in known else ""
+            why = f"; equivalent: {reasons[result.key]}" if result.key in reasons else ""
             lines.append(f"- `{result.file}:{result.line}` in `{result.function}` ({result.outcome}{why})")
             lines += ["", f"      - {result.was}", f"      + {result.now}", ""]
     left_out = Counter(why for trace in traces.of.values() for why in trace.left_out.values())
@@ -305,11 +306,11 @@ def page(drawn: dict[str, list[Result]], population: dict[str, int], traces: Tra
     return "\n".join(lines)
 
 
-def row(name: str, of: int | str, results: list[Result], known: dict[Key, str]) -> str:
+def row(name: str, of: int | str, results: list[Result], reasons: dict[Key, str]) -> str:
     """A line of the table."""
     killed = sum(r.outcome in ("killed", "timeout") for r in results)
     late = sum(r.outcome == "timeout" for r in results)
-    same = sum(r.outcome in ("survived", "not executed") and r.key in known for r in results)
+    same = sum(r.outcome in ("survived", "not executed") and r.key in reasons for r in results)
     counted = len(results) - same
     low, high = wilson(killed, counted)
     share = f"{killed / counted:.1%} | {low:.1%} to {high:.1%}" if counted else "- | -"
@@ -330,14 +331,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=ROOT / "mutation.md", help="where the page goes")
     parser.add_argument("--kept", type=Path, default=ROOT / ".mutation", help="folder that keeps what is known")
-    given = parser.parse_args()
-    parts = given.parts or list(PARTS)
+    arguments = parser.parse_args()
+    parts = arguments.parts or list(PARTS)
     if unknown := sorted(set(parts) - set(PARTS)):
         parser.error(f"unknown part {unknown[0]!r}; known: {', '.join(PARTS)}")
     with tempfile.TemporaryDirectory() as folder:
         sandbox = Sandbox(Path(folder).resolve() / "copy")
-        traces = Traces(sandbox, given.kept / "traces")
-        results_file = given.kept / "results.jsonl"
+        traces = Traces(sandbox, arguments.kept / "traces")
+        results_file = arguments.kept / "results.jsonl"
         results_file.touch()
         results = [Result(**json.loads(line)) for line in results_file.read_text().splitlines()]
         before = {(result.key, result.line): result for result in results}
@@ -346,28 +347,28 @@ def main() -> int:
         for part in parts:
             mutants = all_mutants(part, sandbox.package)
             population[part] = len(mutants)
-            random.Random(f"{given.seed} {part}").shuffle(mutants)
+            random.Random(f"{arguments.seed} {part}").shuffle(mutants)
             drawn[part] = []
-            for mutant in mutants[: given.sample or len(mutants)]:
-                started, known = time.monotonic(), before.get((mutant.key, mutant.line))
-                result = try_one(sandbox, traces, part, mutant, known)
+            for mutant in mutants[: arguments.sample or len(mutants)]:
+                started, earlier = time.monotonic(), before.get((mutant.key, mutant.line))
+                result = try_one(sandbox, traces, part, mutant, earlier)
                 drawn[part].append(result)
-                if result is not known:
+                if result is not earlier:
                     with results_file.open("a") as file:
                         file.write(json.dumps(asdict(result)) + "\n")
                     took, change = time.monotonic() - started, f"{mutant.was} -> {mutant.now}"
                     say(f"{result.outcome} in {took:.1f} s: {mutant.file}:{mutant.line} {change}")
             say(row(part, population[part], drawn[part], equivalents()))
-        given.out.write_text(page(drawn, population, traces, given.seed), encoding="utf-8")
-    say(f"{given.out}")
-    known = equivalents()
-    return int(any(low_score(results, known) for results in drawn.values()))
+        arguments.out.write_text(page(drawn, population, traces, arguments.seed), encoding="utf-8")
+    say(f"{arguments.out}")
+    reasons = equivalents()
+    return int(any(low_score(results, reasons) for results in drawn.values()))
 
 
-def low_score(results: list[Result], known: dict[Key, str]) -> bool:
+def low_score(results: list[Result], reasons: dict[Key, str]) -> bool:
     """Whether less than 90% of what is not equivalent was noticed."""
     killed = sum(r.outcome in ("killed", "timeout") for r in results)
-    return killed < 0.9 * sum(r.outcome in ("killed", "timeout") or r.key not in known for r in results)
+    return killed < 0.9 * sum(r.outcome in ("killed", "timeout") or r.key not in reasons for r in results)
 
 
 if __name__ == "__main__":

@@ -14,17 +14,17 @@ from tests.mutation.score import PACKAGE, equivalents, wilson
 def changes(source: str) -> set[str]:
     """The changed lines of a function's body."""
     body = "def f(a, b, c):\n" + "".join(f"    {line}\n" for line in dedent(source).strip().splitlines())
-    found = mutants_of("file.py", body.encode())
-    for mutant in found:
+    mutants = mutants_of("file.py", body.encode())
+    for mutant in mutants:
         ast.parse(mutant.source)
         assert mutant.function == "f"
         assert mutant.lines[0] <= mutant.line <= mutant.lines[1]
         assert mutant.was in body
-    return {mutant.now for mutant in found}
+    return {mutant.now for mutant in mutants}
 
 
 @pytest.mark.parametrize(
-    ("source", "wanted"),
+    ("source", "expected"),
     [
         ("if a < b: c()", {"if a <= b: c()", "if not (a < b): c()", "if a < b: pass"}),
         ("g(a is not b not in c)", {"pass", "g(a is b not in c)", "g(a is not b in c)"}),
@@ -47,8 +47,8 @@ def changes(source: str) -> set[str]:
         ("return None", set()),
     ],
 )  # fmt: skip
-def test_what_a_statement_is_changed_to(source: str, wanted: set[str]) -> None:
-    assert changes(source) == wanted
+def test_what_a_statement_is_changed_to(source: str, expected: set[str]) -> None:
+    assert changes(source) == expected
 
 
 def test_places_are_right_behind_letters_of_several_bytes() -> None:
@@ -61,12 +61,12 @@ def test_nothing_of_what_only_type_checkers_read_is_changed() -> None:
 
 
 def test_every_change_that_is_no_fault_is_one_that_is_made() -> None:
-    known = equivalents()
-    made = {
-        mutant.key for file in {key[0] for key in known} for mutant in mutants_of(file, (PACKAGE / file).read_bytes())
+    reasons = equivalents()
+    keys = {
+        mutant.key for file in {key[0] for key in reasons} for mutant in mutants_of(file, (PACKAGE / file).read_bytes())
     }
-    assert set(known) <= made
-    assert all(known.values())
+    assert set(reasons) <= keys
+    assert all(reasons.values())
 
 
 def test_the_interval_of_a_share_is_wilsons() -> None:

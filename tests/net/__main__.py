@@ -27,14 +27,14 @@ def main() -> int:
     unknown = [name for name in asked.cases if name not in CASES]
     if unknown:
         parser.error(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
-    here = fingerprint()
-    then = kept() if KEPT.exists() else {"fingerprint": here, "cases": {}}
-    others = differences(then["fingerprint"], here)
+    current = fingerprint()
+    then = kept() if KEPT.exists() else {"fingerprint": current, "cases": {}}
+    others = differences(then["fingerprint"], current)
     if others and asked.write and asked.cases:
         parser.error(f"hashes of another {', '.join(others)} are kept: write all cases")
     if others:
         sys.stderr.write(f"the hashes were made with another {', '.join(others)}: they will differ\n")
-    found, changed, failed, started = {}, 0, 0, time.perf_counter()
+    hashes, changed, failed, started = {}, 0, 0, time.perf_counter()
     for name in asked.cases or CASES:
         begun = time.perf_counter()
         try:
@@ -47,19 +47,21 @@ def main() -> int:
             (asked.dump / name).mkdir(parents=True, exist_ok=True)
             for output, text in outputs.items():
                 (asked.dump / name / output).write_text(text, encoding="utf-8")
-        found[name] = hashes_of(outputs)
-        differing = differences(then["cases"].get(name, {}), found[name])
+        hashes[name] = hashes_of(outputs)
+        differing = differences(then["cases"].get(name, {}), hashes[name])
         changed += bool(differing)
         words = "is not kept yet" if name not in then["cases"] else f"differs: {', '.join(differing)}"
-        sys.stdout.write(f"{name:26} {time.perf_counter() - begun:5.1f} s  {words if differing else 'same'}\n")
+        if not differing:
+            words = "same"
+        sys.stdout.write(f"{name:26} {time.perf_counter() - begun:5.1f} s  {words}\n")
         sys.stdout.flush()
-    count = len(found) + failed
+    count = len(hashes) + failed
     seconds = time.perf_counter() - started
     sys.stdout.write(f"{count} cases: {changed} differ, {failed} fail, {seconds:.0f} s\n")
     if asked.write and not failed:
-        cases = {**then["cases"], **found}
+        cases = {**then["cases"], **hashes}
         cases = {name: cases[name] for name in CASES if name in cases}
-        KEPT.write_text(json.dumps({"fingerprint": here, "cases": cases}, indent=1) + "\n", encoding="utf-8")
+        KEPT.write_text(json.dumps({"fingerprint": current, "cases": cases}, indent=1) + "\n", encoding="utf-8")
         return 0
     return int(changed + failed > 0)
 

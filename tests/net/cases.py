@@ -27,7 +27,7 @@ def case(run: Callable[[Bench], None]) -> Callable[[Bench], None]:
     return run
 
 
-def training(name: str, objective: Any = None, form: str = "text", exports: str = "", **given: Any) -> None:
+def training(name: str, objective: Any = None, form: str = "text", exports: str = "", **settings: Any) -> None:
     """Add a case that is one call of `boostrank.train`, with a validation set.
 
     Args:
@@ -40,8 +40,9 @@ def training(name: str, objective: Any = None, form: str = "text", exports: str 
 
     def run(bench: Bench) -> None:
         train = bench.data("train", form)
-        valid = bench.data("valid", form, like=None if form in FRAMES else train)
-        options = {"rounds": 5, "params": {}, **given}
+        like = None if form in FRAMES else train
+        valid = bench.data("valid", form, like=like)
+        options = {"rounds": 5, "params": {}, **settings}
         params = {**({} if objective is None else {"objective": objective}), **options.pop("params")}
         bench.keep_model(bench.train(params, train, valid_sets=[valid], **options), valid, exports)
 
@@ -169,8 +170,8 @@ def _resumed(bench: Bench, params: Mapping[str, Any], form: str = "text", stop: 
             raise InterruptedError
 
     def part(resume: bool) -> Any:
-        held = {"checkpoint": boostrank.Checkpoint("checkpoint", every=2, resume=resume), "callbacks": [stopping]}
-        return bench.train({"objective": "reg-shf-sdcg", **params}, train, 8, valid_sets=[valid], **held, **options)
+        hooks = {"checkpoint": boostrank.Checkpoint("checkpoint", every=2, resume=resume), "callbacks": [stopping]}
+        return bench.train({"objective": "reg-shf-sdcg", **params}, train, 8, valid_sets=[valid], **hooks, **options)
 
     with contextlib.suppress(InterruptedError):
         part(resume=False)
@@ -201,17 +202,24 @@ def averaged_and_started(bench: Bench) -> None:
 def ranker(bench: Bench) -> None:
     """BoostRanker on both engines, with a frame and arrays."""
     train, valid = rows("train"), rows("valid")
-    known = {"qid": valid["qid"]}
+    query_ids = {"qid": valid["qid"]}
     shape = {"num_leaves": 5, "n_jobs": bench.threads, "random_state": 4}
-    one = boostrank.BoostRanker(n_estimators=12, early_stopping_rounds=3, min_child_samples=4, subsample=0.8, **shape)
+    of_lightgbm = boostrank.BoostRanker(
+        n_estimators=12, early_stopping_rounds=3, min_child_samples=4, subsample=0.8, **shape
+    )
     sets = {"eval_set": [(valid[FEATURES], valid["label"])], "eval_qid": [valid["qid"]], "eval_metric": "map"}
-    one.fit(train[FEATURES], train["label"], qid=train["qid"], **sets)
-    two = boostrank.BoostRanker("shf-sdcg", backend="xgboost", n_estimators=4, folds=2, min_child_weight=0.01, **shape)
-    two.fit(train[FEATURES].to_numpy(), train["label"], qid=train["qid"], sample_weight=train["weight"])
-    for name, model, features in (("one", one, valid[FEATURES]), ("two", two, valid[FEATURES].to_numpy())):
-        bench.keep(f"{name}.predicted", model.predict(features, **known))
+    of_lightgbm.fit(train[FEATURES], train["label"], qid=train["qid"], **sets)
+    of_xgboost = boostrank.BoostRanker(
+        "shf-sdcg", backend="xgboost", n_estimators=4, folds=2, min_child_weight=0.01, **shape
+    )
+    of_xgboost.fit(train[FEATURES].to_numpy(), train["label"], qid=train["qid"], sample_weight=train["weight"])
+    for name, model, features in (
+        ("one", of_lightgbm, valid[FEATURES]),
+        ("two", of_xgboost, valid[FEATURES].to_numpy()),
+    ):
+        bench.keep(f"{name}.predicted", model.predict(features, **query_ids))
         bench.keep(f"{name}.importances", np.asarray(model.feature_importances_))
-        bench.keep(f"{name}.score", {"score": model.score(features, valid["label"], **known)})
+        bench.keep(f"{name}.score", {"score": model.score(features, valid["label"], **query_ids)})
         model.model_.save(name)
 
 

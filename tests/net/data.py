@@ -53,8 +53,8 @@ def write_files(folder: Path) -> None:
     draw, frame = np.random.default_rng(9), rows("train")
     with open(folder / "sessions.csv", "w", encoding="utf-8") as text:
         text.write("row,position,clicked\n")
-        for shown in frame.groupby("qid").indices.values():
+        for row_numbers in frame.groupby("qid").indices.values():
             for _ in range(30):
-                for position, row in enumerate(draw.permutation(shown)[:5], 1):
+                for position, row in enumerate(draw.permutation(row_numbers)[:5], 1):
                     clicked = draw.random() < (0.1 + 0.2 * frame["label"][row]) / position
                     text.write(f"{row + 1},{position},{int(clicked)}\n")

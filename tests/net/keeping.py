@@ -70,8 +70,8 @@ class Bench:
 
     def train(self, params: Mapping[str, Any], train_set: Any, rounds: int | None = 5, **options: Any) -> Any:
         """`boostrank.train` of small trees."""
-        given = {**SMALL[options.get("backend", "lightgbm")], **params, "num_threads": self.threads}
-        return boostrank.train(given, train_set, rounds, **options)
+        settings = {**SMALL[options.get("backend", "lightgbm")], **params, "num_threads": self.threads}
+        return boostrank.train(settings, train_set, rounds, **options)
 
     def keep(self, name: str, value: Any) -> None:
         """Keep an output: text, an array of numbers, or what is JSON."""
@@ -109,7 +109,8 @@ class Bench:
         done = CliRunner().invoke(main, arguments)
         assert done.exit_code == int(status or 0), f"{line}: status {done.exit_code}: {done.stderr} {done.exception!r}"
         out = done.stdout
-        self.keep(f"{len(self.outputs):02}-{name}", json.loads(out) if "--json" in arguments else out)
+        output = json.loads(out) if "--json" in arguments else out
+        self.keep(f"{len(self.outputs):02}-{name}", output)
 
     def keep_files(self, before: set[Path]) -> None:
         """Keep the files that are new; of a model's record, its metrics of each round apart."""
@@ -130,8 +131,8 @@ class Bench:
 def steady(value: Any) -> Any:
     """JSON without what differs from run to run."""
     if isinstance(value, Mapping):
-        return {str(key): steady(one) for key, one in value.items() if not VOLATILE.fullmatch(str(key))}
-    return [steady(one) for one in value] if isinstance(value, list | tuple) else value
+        return {str(key): steady(content) for key, content in value.items() if not VOLATILE.fullmatch(str(key))}
+    return [steady(element) for element in value] if isinstance(value, list | tuple) else value
 
 
 def outputs_of(case: Any, threads: int) -> dict[str, str]:

@@ -53,7 +53,7 @@ class Found(NamedTuple):
 
 
 def _worst(objective: str, what: str, bound: float, errors: list[tuple[float, str]]) -> Found:
-    error, where = max(errors, default=(0.0, ""), key=lambda one: one[0])
+    error, where = max(errors, default=(0.0, ""), key=lambda pair: pair[0])
     return Found(objective, what, error, where, bound)
 
 
@@ -93,7 +93,7 @@ def _accuracy(spec: Any, rounds: int) -> Iterator[Found]:
 
 
 def _large(spec: Any, documents: int) -> Iterator[Found]:
-    lists = [one for one in large.hard_lists(documents) if large.sums_to_zero(spec, one[0])]
+    lists = [ranking for ranking in large.hard_lists(documents) if large.sums_to_zero(spec, ranking[0])]
     if lists:
         errors = [(large.sum_of_gradient(spec, y, s), what) for what, y, s in lists]
         bound = _CHAINS.get(spec.name, _SUM_TO_ZERO)
@@ -118,32 +118,41 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("numerics.md"), help="where the table goes")
     parser.add_argument("--rounds", type=int, default=3, help="sets of scores of every kind")
     parser.add_argument("--documents", type=int, default=1_000_000, help="of the longest list")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     warnings.simplefilter("error", RuntimeWarning)
-    found = []
+    findings = []
     for spec in OBJECTIVES:
-        if given.objectives and spec.name not in given.objectives:
+        if arguments.objectives and spec.name not in arguments.objectives:
             continue
         started = time.perf_counter()
-        for one in (*_accuracy(spec, given.rounds), *_large(spec, given.documents)):
-            found.append(one)
-            verdict = "ok " if one.holds else "BAD"
-            sys.stdout.write(f"{verdict} {one.objective:16} {one.error:8.1e} {one.what} {one.where}\n")
+        for finding in (*_accuracy(spec, arguments.rounds), *_large(spec, arguments.documents)):
+            findings.append(finding)
+            verdict = "ok " if finding.holds else "BAD"
+            sys.stdout.write(f"{verdict} {finding.objective:16} {finding.error:8.1e} {finding.what} {finding.where}\n")
         sys.stdout.write(f"    {time.perf_counter() - started:.0f} s\n")
         sys.stdout.flush()
-    if not given.objectives:
+    if not arguments.objectives:
         with tempfile.TemporaryDirectory() as folder:
             models = large.models_by_form(Path(folder), 10_000)
         other = [form for form, text in models.items() if text != models["arrays"]]
-        found.append(Found("all", f"the same model from {', '.join(models)}", float(len(other)), ", ".join(other), 0.0))
+        findings.append(
+            Found("all", f"the same model from {', '.join(models)}", float(len(other)), ", ".join(other), 0.0)
+        )
     lines = ["# Numbers at the edge: worst errors", "", "| objective | what | worst | where | stated | |"]
     lines.append("|---|---|---|---|---|---|")
-    for one in found:
-        cells = (one.objective, one.what, f"{one.error:.1e}", one.where, f"{one.bound:g}", "" if one.holds else "above")
+    for finding in findings:
+        cells = (
+            finding.objective,
+            finding.what,
+            f"{finding.error:.1e}",
+            finding.where,
+            f"{finding.bound:g}",
+            "" if finding.holds else "above",
+        )
         lines.append(f"| {' | '.join(cells)} |")
-    given.out.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    bad = [one for one in found if not one.holds]
-    sys.stdout.write(f"{len(found) - len(bad)} of {len(found)} hold: {given.out}\n")
+    arguments.out.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    bad = [finding for finding in findings if not finding.holds]
+    sys.stdout.write(f"{len(findings) - len(bad)} of {len(findings)} hold: {arguments.out}\n")
     return bool(bad)
 
 

@@ -90,7 +90,9 @@ def labels_of(rng: np.random.Generator, n: int) -> Query:
 
 def width_of(values: Values) -> float:
     """The objective's width in units of the score."""
-    return float(values["sigma"] if "sigma" in values else 1 / values["alpha"] if "alpha" in values else 1.0)
+    if "sigma" in values:
+        return float(values["sigma"])
+    return float(1 / values["alpha"]) if "alpha" in values else 1.0
 
 
 def is_defined(spec: Any, scores: np.ndarray, values: Values) -> bool:
@@ -111,8 +113,8 @@ def worst_error(spec: Any, query: Query, scores: np.ndarray, values: Values, by_
         spec, query, scores, values: as for `conformance.evaluate`.
         by_pairs: compare with the kernel's own loop over pairs; else with the twin.
     """
-    found = evaluate(spec, query, scores, values)
-    if not all(np.isfinite(part).all() for part in found):
+    computed = evaluate(spec, query, scores, values)
+    if not all(np.isfinite(part).all() for part in computed):
         return float("inf")
     if not is_defined(spec, scores, values):
         return 0.0
@@ -124,7 +126,7 @@ def worst_error(spec: Any, query: Query, scores: np.ndarray, values: Values, by_
     width = width_of(values)
     scales = 1.0, _SMALLEST / width, _SMALLEST / width**2
     errors = []
-    for got, exact, least in zip(found, expected, scales, strict=True):
+    for got, exact, least in zip(computed, expected, scales, strict=True):
         numbers = np.atleast_1d(precise(exact))
         scale = max([*map(abs, numbers), least])
         if scale < _LARGEST:

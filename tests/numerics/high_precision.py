@@ -62,7 +62,7 @@ def _ndtr(x: Any) -> Any:
 
 def _logsumexp(x: Any) -> Any:
     top = max(x)
-    return top + CONTEXT.log(sum(_exp(one - top) for one in x))
+    return top + CONTEXT.log(sum(_exp(term - top) for term in x))
 
 
 def _softmax(x: Any) -> Any:
@@ -87,10 +87,10 @@ def _interp(x: Any, nodes: Any, values: Any) -> Any:
 
 def _integral_of_weight(weight: Any, low: Any, high: Any, **_: Any) -> tuple[Any, float]:
     """SciPy's `quad` of the one function that a twin integrates, a sigmoid or 1, which has a primitive."""
-    held = inspect.getclosurevars(weight).nonlocals
-    if held["cut"] is None:
+    variables = inspect.getclosurevars(weight).nonlocals
+    if variables["cut"] is None:
         return high - low, 0.0
-    cut, tau = precise(held["cut"]), held["tau"]
+    cut, tau = precise(variables["cut"]), variables["tau"]
     return tau * (_logaddexp(0, (cut - low) / tau) - _logaddexp(0, (cut - high) / tau)), 0.0
 
 

@@ -67,24 +67,25 @@ def change_by_order(spec: Any, labels: np.ndarray, scores: np.ndarray, seed: int
     """
     rng, n = np.random.default_rng(seed), len(labels)
     sizes = [n // 3, n - n // 3]
-    here = warm(spec, threads=1).bind(labels, QueryIndex.from_sizes(sizes)).evaluate(scores, 1)
+    ordered = warm(spec, threads=1).bind(labels, QueryIndex.from_sizes(sizes)).evaluate(scores, 1)
     side = 1 if spec.random else -1
     rows = np.concatenate([rng.permutation(sizes[0]), sizes[0] + rng.permutation(sizes[1])][::side])
-    there = warm(spec, threads=1).bind(labels[rows], QueryIndex.from_sizes(sizes[::side])).evaluate(scores[rows], 1)
+    shuffled = warm(spec, threads=1).bind(labels[rows], QueryIndex.from_sizes(sizes[::side])).evaluate(scores[rows], 1)
     worst = 0.0
-    for one, other in ((here.grad, there.grad), (here.hess, there.hess)):
-        largest = float(np.abs(one).max())
-        worst = max(worst, float(np.abs(one[rows] - other).max()) / largest if largest > 0.0 else 0.0)
+    for before, after in ((ordered.grad, shuffled.grad), (ordered.hess, shuffled.hess)):
+        largest = float(np.abs(before).max())
+        if largest > 0.0:
+            worst = max(worst, float(np.abs(before[rows] - after).max()) / largest)
     return worst
 
 
 def bytes_by_threads(spec: Any, labels: np.ndarray, queries: QueryIndex, scores: np.ndarray) -> set[bytes]:
     """Gradients with 1, 2 and 7 threads."""
-    found = set()
+    contents = set()
     for threads in (1, 2, 7):
         result = warm(spec, threads=threads, total_rounds=40).bind(labels, queries).gradient(scores, 30)
-        found.add(result.grad.tobytes() + result.hess.tobytes() + np.float64(result.stats.loss).tobytes())
-    return found
+        contents.add(result.grad.tobytes() + result.hess.tobytes() + np.float64(result.stats.loss).tobytes())
+    return contents
 
 
 def models_by_form(folder: Path, rows: int) -> dict[str, str]:
@@ -121,9 +122,9 @@ def models_by_form(folder: Path, rows: int) -> dict[str, str]:
         "cache": boostrank.stream(text, cache=folder / "cache"),
     }
     trees = {"objective": "sdcg", "num_leaves": 7, "verbosity": -1, "num_threads": 1}
-    found = {}
-    for form, one in forms.items():
-        model = boostrank.train(trees, one, 3, start=None)
+    models = {}
+    for form, dataset in forms.items():
+        model = boostrank.train(trees, dataset, 3, start=None)
         text_of_model = model.to_bytes().decode()  # its head has the names, which some forms lack
-        found[form] = text_of_model[text_of_model.index("Tree=0") : text_of_model.index("end of trees")]
-    return found
+        models[form] = text_of_model[text_of_model.index("Tree=0") : text_of_model.index("end of trees")]
+    return models

@@ -24,8 +24,8 @@ def test_the_page_states_a_bound_for_every_objective_and_kind_of_sums():
     stated = bounds()
     assert set(stated) == {spec.name for spec in OBJECTIVES}
     for spec in OBJECTIVES:
-        given = np.isfinite(stated[spec.name])
-        assert given.all() if "sums" in default_values(spec) else list(given) == [True, False, False]
+        has_bound = np.isfinite(stated[spec.name])
+        assert has_bound.all() if "sums" in default_values(spec) else list(has_bound) == [True, False, False]
 
 
 @pytest.mark.fault(64)

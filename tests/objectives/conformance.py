@@ -24,7 +24,8 @@ def twin_of(name: str) -> Any:
 
 def make_query(labels: Any, gain: str = "exponential") -> Query:
     y = np.asarray(labels, dtype=np.float64)
-    return Query(y, np.exp2(y) - 1 if gain == "exponential" else y.copy())
+    gains = np.exp2(y) - 1 if gain == "exponential" else y.copy()
+    return Query(y, gains)
 
 
 def tolerance_of(twin: Any, values: Values, usual: float) -> float:
@@ -74,8 +75,9 @@ def cases(spec: Any, combinations: int = 12) -> Iterator[Values]:
             if value != param.default:
                 yield _accepted(default | {param.name: value})
     rng = np.random.default_rng(len(spec.params))
-    for _ in range(combinations if len(spec.params) > 1 else 0):
-        yield _accepted({p.name: (found := options(p))[rng.integers(len(found))] for p in spec.params})
+    count = combinations if len(spec.params) > 1 else 0
+    for _ in range(count):
+        yield _accepted({p.name: (choices := options(p))[rng.integers(len(choices))] for p in spec.params})
 
 
 def _accepted(values: Values) -> Values:
@@ -107,9 +109,9 @@ def examples() -> list[tuple[Query, np.ndarray]]:
 NOISE = 1e-14
 
 
-def close(actual: Any, wanted: Any, tolerance: float, what: str, noise: float = NOISE) -> None:
+def close(actual: Any, expected: Any, tolerance: float, what: str, noise: float = NOISE) -> None:
     """Equal to `tolerance` of the largest wanted number, what is `noise` beside a loss of size 1 aside."""
-    a, w = np.atleast_1d(actual), np.atleast_1d(wanted)
+    a, w = np.atleast_1d(actual), np.atleast_1d(expected)
     assert a.shape == w.shape, what
     scale = float(np.abs(w).max(initial=0.0))
     error = float(np.abs(a - w).max(initial=0.0))
@@ -125,9 +127,9 @@ def expected(spec: Any, twin: Any, combinations: int = 12) -> list[tuple[Any, ..
     ]
 
 
-def compare(spec: Any, twin: Any, wanted: list[tuple[Any, ...]]) -> None:
+def compare(spec: Any, twin: Any, references: list[tuple[Any, ...]]) -> None:
     """Value, gradient and hessian are those expected."""
-    for values, query, scores, value, gradient, hessian in wanted:
+    for values, query, scores, value, gradient, hessian in references:
         loss, grad, hess = evaluate(spec, query, scores, values)
         where = f"{spec.name} {values} scores {scores}"
         # A loss may be a small difference of large terms.
@@ -148,7 +150,7 @@ def check_twin_gradient(spec: Any, twin: Any) -> None:
     for values, (query, scores) in itertools.product(cases(spec), examples()):
         frozen = twin.freeze(query, scores, values)
         moves = step * np.eye(len(query))
-        wanted = np.array(
+        differences = np.array(
             [
                 (twin.loss(query, scores + e, values, frozen) - twin.loss(query, scores - e, values, frozen))
                 / (2 * step)
@@ -157,9 +159,9 @@ def check_twin_gradient(spec: Any, twin: Any) -> None:
         ).reshape(-1)
         got = twin.gradient(query, scores, values)
         noise = 1e-11 * max(1.0, abs(twin.loss(query, scores, values, frozen)))
-        error = np.abs(got - wanted).max(initial=0.0)
+        error = np.abs(got - differences).max(initial=0.0)
         scale = np.abs(got).max(initial=0.0)
-        assert error <= 1e-6 * scale + noise / step * 0.1, f"{spec.name} {values} scores {scores}: {got} {wanted}"
+        assert error <= 1e-6 * scale + noise / step * 0.1, f"{spec.name} {values} scores {scores}: {got} {differences}"
 
 
 def holds(twin: Any, values: Values) -> bool:
@@ -181,7 +183,8 @@ def check_reported_loss(spec: Any, twin: Any) -> None:
         # Along two directions: differences of a whole list cost a pass a document.
         for seed in range(2):
             way = np.random.default_rng(seed).choice([-1.0, 1.0], len(query))
-            there, back = (evaluate(spec, query, scores + side * step * way, values)[0] for side in (1.0, -1.0))
+            there = evaluate(spec, query, scores + step * way, values)[0]
+            back = evaluate(spec, query, scores - step * way, values)[0]
             error, scale = abs((there - back) / (2 * step) - grad @ way), np.abs(grad).sum()
             noise = 1e-10 * max(1.0, abs(there))
             assert error <= 1e-6 * scale + noise, f"{spec.name} {values} scores {scores}: off by {error:g} of {scale:g}"
@@ -201,20 +204,20 @@ def check_hessian_claim(spec: Any, twin: Any) -> None:
         where = f"{spec.name} {values} scores {scores}"
         if spec.hessian is HessianKind.EXACT:
             e = 1e-5 * np.eye(len(query))
-            wanted = [
+            differences = [
                 (twin.gradient(query, scores + d, values) - twin.gradient(query, scores - d, values))[p] / 2e-5
                 for p, d in enumerate(e)
             ]
-            close(hess, np.array(wanted).reshape(-1), 1e-6, f"hessian of {where}")
+            close(hess, np.array(differences).reshape(-1), 1e-6, f"hessian of {where}")
         elif spec.hessian is HessianKind.MAJORISER:
             if twin.surrogate(query, scores, values, scores) is None:
                 continue
-            here = twin.surrogate(query, scores, values, scores)
+            at_scores = twin.surrogate(query, scores, values, scores)
             for p, t in itertools.product(range(len(query)), (-6.0, -0.5, 0.05, 1.0, 8.0)):
                 moved = scores.copy()
                 moved[p] += t
                 there = twin.surrogate(query, moved, values, scores)
-                assert there <= here + grad[p] * t + 0.5 * hess[p] * t * t + 1e-9 * (1 + abs(here)), where
+                assert there <= at_scores + grad[p] * t + 0.5 * hess[p] * t * t + 1e-9 * (1 + abs(at_scores)), where
         if hasattr(twin, "longest_step"):
             assert np.all(np.abs(grad) <= twin.longest_step(query, scores, values) * hess * (1 + 1e-9)), where
 

@@ -131,14 +131,16 @@ def test_the_twin_of_xe_ndcg_grows_the_trees_of_rank_xendcg_on_lightgbms_draws()
 def test_lambdaloss_of_a_wrong_pair():
     # Gains 1 and 3; the better document second, below by 1. d(1) = 1, d(2) = 1/log2(3).
     d, z = 1 / log2(3), 3 + 1 / log2(3)
-    one = run("lambdaloss", [1, 2], [1.0, 0.0], weights="ndcg-loss1")[1]
-    assert one[0] == pytest.approx((3 * d * sigmoid(1) - 1 * sigmoid(-1)) / z, rel=1e-13)
-    two = run("lambdaloss", [1, 2], [1.0, 0.0], weights="ndcg-loss2")
-    assert two[0] == pytest.approx(2 / z * (1 - d) * log(1 + exp(1)), rel=1e-12)
-    assert two[1][0] == pytest.approx(2 / z * (1 - d) * sigmoid(1), rel=1e-13)
-    assert two[2][0] == pytest.approx(2 / z * (1 - d) * (0.056 * exp(-1 / 16) + 0.223 * exp(-1 / 4) + 0.008), rel=1e-13)
+    of_loss1 = run("lambdaloss", [1, 2], [1.0, 0.0], weights="ndcg-loss1")[1]
+    assert of_loss1[0] == pytest.approx((3 * d * sigmoid(1) - 1 * sigmoid(-1)) / z, rel=1e-13)
+    of_loss2 = run("lambdaloss", [1, 2], [1.0, 0.0], weights="ndcg-loss2")
+    assert of_loss2[0] == pytest.approx(2 / z * (1 - d) * log(1 + exp(1)), rel=1e-12)
+    assert of_loss2[1][0] == pytest.approx(2 / z * (1 - d) * sigmoid(1), rel=1e-13)
+    assert of_loss2[2][0] == pytest.approx(
+        2 / z * (1 - d) * (0.056 * exp(-1 / 16) + 0.223 * exp(-1 / 4) + 0.008), rel=1e-13
+    )
     both = run("lambdaloss", [1, 2], [1.0, 0.0], mu=3.0)[1]
-    assert both[0] == pytest.approx(4 * two[1][0], rel=1e-13)
+    assert both[0] == pytest.approx(4 * of_loss2[1][0], rel=1e-13)
 
 
 def test_ndcg_loss2_weighs_by_the_distance_in_ranks():
@@ -195,10 +197,10 @@ def test_stochastic_rank_averages_to_the_gradient_of_the_smoothed_metric():
     eps = np.random.default_rng(0).normal(size=(1_000_000, 3))
     ranked = np.argsort(-(scores + sigma * eps), axis=1)
     ndcg = (np.exp2(labels) - 1)[ranked] @ [1, 1 / log2(3), 0.5] / (3 + 1 / log2(3))
-    wanted = -(ndcg - ndcg.mean()) @ eps / len(eps) / sigma
+    expected = -(ndcg - ndcg.mean()) @ eps / len(eps) / sigma
     _, grad, _ = run("stochastic-rank", labels, scores, sigma=sigma, draws=20_000, scale_free=0.0)
-    assert np.abs(wanted).max() > 0.08
-    assert grad == pytest.approx(wanted, abs=3e-3)
+    assert np.abs(expected).max() > 0.08
+    assert grad == pytest.approx(expected, abs=3e-3)
 
 
 def test_the_scale_free_gradient_has_no_part_along_the_scores():

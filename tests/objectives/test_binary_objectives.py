@@ -46,8 +46,8 @@ def test_smooth_ndcg_of_another_metric_is_that_metric_when_sharp(metric, name, k
     for _ in range(30):
         labels, scores = np.append(rng.integers(0, 5, 7), [0, 4]), rng.permutation(9) / 5
         loss, _, _ = run("smooth-ndcg", labels, scores, metric=name, k=k, sigma=1e-5, max_gain=15)
-        wanted = metric.value(labels[np.argsort(-scores)].astype(float).tolist(), k or None, conventions)
-        assert -loss == pytest.approx(wanted, abs=1e-12)
+        expected = metric.value(labels[np.argsort(-scores)].astype(float).tolist(), k or None, conventions)
+        assert -loss == pytest.approx(expected, abs=1e-12)
 
 
 def test_smooth_ndcg_of_another_metric_with_two_documents():
@@ -81,8 +81,8 @@ def test_sharpened_objectives_are_their_metric(name, relevant_from):
         if relevant.all() or not relevant.any():
             continue
         loss, _, _ = run(name, labels, scores, relevant_from=relevant_from, **SHARP[name])
-        wanted = metric.value(labels[np.argsort(-scores)].astype(float).tolist(), k, conventions)
-        assert -loss == pytest.approx(wanted, abs=1e-12)
+        expected = metric.value(labels[np.argsort(-scores)].astype(float).tolist(), k, conventions)
+        assert -loss == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["approx-ap", "smooth-ap", "smooth-mrr"])

@@ -144,14 +144,14 @@ def test_shf_with_the_linear_discount_is_a_weighted_sum_of_pair_losses():
     gains = np.exp2(labels) - 1
     _, grad, _ = run("shf-sdcg", labels, scores, train_discount=1.0, sigma=0.5)
     z = (7 * 4 + 3 * 3 + 1 * 2) / 4
-    wanted = np.zeros(4)
+    expected = np.zeros(4)
     for i in range(4):
         for j in range(4):
             if gains[i] > gains[j]:
                 pull = (gains[i] + gains[j]) / 4 / z * sigmoid(-(scores[i] - scores[j]) / 0.5) / 0.5
-                wanted[i] -= pull
-                wanted[j] += pull
-    assert grad == pytest.approx(wanted, rel=1e-12)
+                expected[i] -= pull
+                expected[j] += pull
+    assert grad == pytest.approx(expected, rel=1e-12)
 
 
 def test_shf_is_ndcg_when_every_pair_is_right_by_far():
@@ -247,7 +247,7 @@ def test_smooth_ndcg_takes_the_lattice_where_each_document_is_seen_often_enough(
     first, s = 3, -np.sort(np.random.default_rng(stop).normal(size=200))
     apart = np.abs(s[first:stop, None] - s[None, first:])
     reaches, seen = np.sort(apart.ravel()), np.sort(apart.min(axis=0))
-    pairs, documents = (np.searchsorted(known, reaches, "right") for known in (reaches, seen))
+    pairs, documents = np.searchsorted(reaches, reaches, "right"), np.searchsorted(seen, reaches, "right")
     worth = pairs > smooth_ndcg._PAIRS * documents
     turn = int(np.argmax(worth))
     assert worth[turn:].all()

@@ -41,8 +41,8 @@ def raw(name, **options):
     return Objective(name, hessian_scale="raw", **options)
 
 
-def same(one, other):
-    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+def same(first, second):
+    return all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 # --- noise ------------------------------------------------------------------------------------------------------------
@@ -86,10 +86,10 @@ def test_another_process_draws_the_same_noise():
         "o = boostrank.Objective('sdcg', score_noise='logistic', seed=4);"
         "print(o.bind([0, 1, 2, 2, 0, 1], q).gradient(np.arange(6.0), 7).grad.tobytes().hex())"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
     objective = Objective("sdcg", score_noise="logistic", seed=4)
-    here = objective.bind([0, 1, 2, 2, 0, 1], QueryIndex.from_sizes([3, 3])).gradient(np.arange(6.0), 7)
-    assert told == here.grad.tobytes().hex()
+    evaluation = objective.bind([0, 1, 2, 2, 0, 1], QueryIndex.from_sizes([3, 3])).gradient(np.arange(6.0), 7)
+    assert printed == evaluation.grad.tobytes().hex()
 
 
 def test_seed_round_query_and_draw_each_bring_fresh_noise():
@@ -133,11 +133,11 @@ def test_the_order_is_that_of_the_noisy_scores_in_every_draw():
     spec = ObjectiveSpec("places", places, prepare=no_constants)
     bound = Objective(spec, score_noise="gumbel", noise_draws=8).bind(LABELS, QUERIES)
     assert bound.gradient(SCORES, 0).stats.loss == 0.0
-    one = gradient(Objective(spec, hessian_scale="raw", score_noise="gumbel", noise_temperature=3))[0]
-    place = np.empty(40)
-    place[descending(SCORES[3:43])] = np.arange(40) - 19.5
-    assert sorted(one[3:43]) == sorted(place)
-    assert not np.array_equal(one[3:43], place)
+    grad = gradient(Objective(spec, hessian_scale="raw", score_noise="gumbel", noise_temperature=3))[0]
+    ranks = np.empty(40)
+    ranks[descending(SCORES[3:43])] = np.arange(40) - 19.5
+    assert sorted(grad[3:43]) == sorted(ranks)
+    assert not np.array_equal(grad[3:43], ranks)
 
 
 # --- normalisation, scale control, k ----------------------------------------------------------------------------------
@@ -174,8 +174,8 @@ def test_scale_control_follows_its_formula_with_nu_and_fades_where_scores_are_eq
     grad = gradient(raw("sdcg", scale_control=0.8, scale_control_nu=2.0))[0]
     for rows in ROWS:
         z = SCORES[rows] - SCORES[rows].mean()
-        wanted = plain[rows] - 0.8 * (plain[rows] @ z) * z / (np.linalg.norm(z) + 2.0) ** 2
-        assert grad[rows] == pytest.approx(wanted, abs=1e-7)
+        expected = plain[rows] - 0.8 * (plain[rows] @ z) * z / (np.linalg.norm(z) + 2.0) ** 2
+        assert grad[rows] == pytest.approx(expected, abs=1e-7)
     tied = np.zeros(SCORES.size)
     assert same(gradient(raw("sdcg"), scores=tied), gradient(raw("sdcg", scale_control=1), scores=tied))
 
@@ -246,8 +246,8 @@ def test_gains_count_from_the_least_where_the_objective_says_so_and_queries_may_
 def test_reg_shf_sdcg_is_one_instance_of_the_mixture(round):
     ours = Mixture("regression(per_query=true)", "shf-sdcg", mix="logistic", balance="raw", total_rounds=50)
     paper = Objective("reg-shf-sdcg", total_rounds=50)
-    for got, wanted in zip(gradient(ours, round), gradient(paper, round), strict=True):
-        assert got == pytest.approx(wanted, rel=3e-7, abs=1e-12)  # float32, rounded once in either
+    for got, expected in zip(gradient(ours, round), gradient(paper, round), strict=True):
+        assert got == pytest.approx(expected, rel=3e-7, abs=1e-12)  # float32, rounded once in either
     assert ours.settled_round(50) == paper.settled_round(50)
     raws = Mixture(ours.first, ours.second, mix="logistic", balance="raw", total_rounds=50, hessian_scale="raw")
     loss = raws.bind(LABELS, QUERIES).gradient(SCORES, round).stats.loss
@@ -319,7 +319,7 @@ def test_text_objects_dictionaries_copies_and_pickles_are_the_same_mixture():
         mix="linear(0, 1)",
         balance="raw",
     ).over(9)
-    wanted = gradient(by_object)
+    expected = gradient(by_object)
     for other in (
         parse_objective(TEXT).over(9),
         objective_from_dict(by_object.to_dict()),
@@ -328,7 +328,7 @@ def test_text_objects_dictionaries_copies_and_pickles_are_the_same_mixture():
     ):
         assert other.to_dict() == by_object.to_dict()
         assert repr(other) == repr(by_object)
-        assert same(gradient(other), wanted)
+        assert same(gradient(other), expected)
     assert b"boostrank.kernels" not in pickle.dumps(by_object)
     assert objective_from_dict(Objective("sdcg", scale_control=1).to_dict()).options["scale_control"] == 1
 
@@ -348,8 +348,10 @@ def test_fault_086_what_a_file_says_of_an_objective_is_one_or_refused(changed: d
 
 
 def test_what_is_said_beside_a_mixture_goes_to_the_parts_that_take_it_and_brackets_win():
-    made = parse_objective("mix(shf-sdcg(sigma=0.5), sdcg, mix=0.2)", sigma=2, score_noise="gumbel", gain="linear", k=3)
-    assert made.to_dict() == (
+    mixture = parse_objective(
+        "mix(shf-sdcg(sigma=0.5), sdcg, mix=0.2)", sigma=2, score_noise="gumbel", gain="linear", k=3
+    )
+    assert mixture.to_dict() == (
         Mixture(
             Objective("shf-sdcg", sigma=0.5, score_noise="gumbel", gain="linear", k=3),
             Objective("sdcg", sigma=2, score_noise="gumbel", gain="linear", k=3),
@@ -397,8 +399,8 @@ def test_options_reach_training_and_the_sidecar_and_the_seed_is_the_trees_too(tm
     data = ranking()
     params = {"objective": "sdcg", "score_noise": "gumbel", "normalise_query": "log", "seed": 3, **QUIET}
     model = boostrank.train(params, data, 4)
-    told = model.info["objective"]
-    assert told["options"] == Objective("sdcg").options | {
+    recorded = model.info["objective"]
+    assert recorded["options"] == Objective("sdcg").options | {
         "score_noise": "gumbel", "normalize_query": "log", "seed": 3,
     }  # fmt: skip
     again = boostrank.train(params, data, 4)

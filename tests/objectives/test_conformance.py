@@ -89,10 +89,10 @@ def test_lists_longer_than_a_block_equal_the_twin(spec):
         np.fill_diagonal(share, 0.0)
         ranks = 1 + share.sum(axis=1)
         ideal = np.sum(np.sort(query.gains)[::-1] / np.log2(2 + np.arange(n)))
-        wanted = -np.sum(query.gains / np.log2(1 + ranks)) / ideal
+        expected = -np.sum(query.gains / np.log2(1 + ranks)) / ideal
         if "mix" in values:
-            wanted = (wanted + np.mean((scores - query.labels) ** 2) / 2) / 2
-        assert loss == pytest.approx(wanted, rel=1e-12)
+            expected = (expected + np.mean((scores - query.labels) ** 2) / 2) / 2
+        assert loss == pytest.approx(expected, rel=1e-12)
         assert np.isfinite(grad).all()
     else:
         _, grad, hess = evaluate(spec, query, scores, values)

@@ -34,8 +34,8 @@ def of(spec: ObjectiveSpec | str, **options: Any) -> Objective:
 def passes(objective: TrainingObjective, labels: np.ndarray, queries: QueryIndex) -> np.ndarray:
     """Loss, gradient and hessian in the first round and in the middle of a training."""
     bound = objective.bind(labels, queries)
-    found = [bound.evaluate(SCORES, round) for round in (0, 50)]
-    return np.concatenate([[*one.grad, *one.hess, one.stats.loss] for one in found])
+    evaluations = [bound.evaluate(SCORES, round) for round in (0, 50)]
+    return np.concatenate([[*evaluation.grad, *evaluation.hess, evaluation.stats.loss] for evaluation in evaluations])
 
 
 @pytest.mark.parametrize("spec", TAKING, ids=lambda spec: spec.name)
@@ -65,18 +65,19 @@ def test_the_gradient_is_that_of_the_weighted_metric() -> None:
     for a, b in zip(QUERIES.ptr[:-1], QUERIES.ptr[1:], strict=True):
         query = Query(LABELS[a:b], (2 ** LABELS[a:b] - 1) * WEIGHTS[a:b])
         moves = step * np.eye(b - a)
-        up, down = ([sdcg_twin.loss(query, SCORES[a:b] + s * e, values, None) for e in moves] for s in (1, -1))
+        up = [sdcg_twin.loss(query, SCORES[a:b] + e, values, None) for e in moves]
+        down = [sdcg_twin.loss(query, SCORES[a:b] - e, values, None) for e in moves]
         np.testing.assert_allclose(grad[a:b], np.subtract(up, down) / (2 * step), atol=1e-8)
 
 
 @pytest.mark.parametrize("options", [{}, {"per_query": True}, {"target": "gains", "gain": "exponential"}])
 def test_the_losses_of_regression_are_weighted(options: dict[str, Any]) -> None:
-    found = of("regression", **options).bind(LABELS, WEIGHTED).evaluate(SCORES, 0)
+    evaluation = of("regression", **options).bind(LABELS, WEIGHTED).evaluate(SCORES, 0)
     share = WEIGHTS / (QUERIES.sizes[QUERIES.of_rows()] if "per_query" in options else 1)
     residual = SCORES - (2**LABELS - 1 if "target" in options else LABELS)
-    np.testing.assert_allclose(found.stats.loss, (share * residual**2).sum() / 2, rtol=1e-14)
-    np.testing.assert_allclose(found.grad, share * residual, rtol=1e-14)
-    np.testing.assert_allclose(found.hess, share, rtol=1e-14)
+    np.testing.assert_allclose(evaluation.stats.loss, (share * residual**2).sum() / 2, rtol=1e-14)
+    np.testing.assert_allclose(evaluation.grad, share * residual, rtol=1e-14)
+    np.testing.assert_allclose(evaluation.hess, share, rtol=1e-14)
 
 
 @pytest.mark.parametrize("name", ["sdcg", "shf-sdcg", "approx-ndcg", "lambdarank", "lambdaloss", "margin-ndcg"])
@@ -107,6 +108,6 @@ def test_a_declaration_is_one_of_those_there_are() -> None:
 
 @pytest.mark.parametrize("spec", TAKING, ids=lambda spec: spec.name)
 def test_gains_are_real_numbers_of_any_size(spec: ObjectiveSpec) -> None:
-    found = of(spec).bind(LABELS * 333_333.3, QUERIES).gradient(np.zeros(25), 0)
-    assert found.stats.broken_query == -1
-    assert np.any(found.grad)
+    evaluation = of(spec).bind(LABELS * 333_333.3, QUERIES).gradient(np.zeros(25), 0)
+    assert evaluation.stats.broken_query == -1
+    assert np.any(evaluation.grad)

@@ -77,11 +77,11 @@ def test_the_convex_bound_lies_above_its_tangents_where_one_ranking_is_perfect_a
     rng = np.random.default_rng(2)
     for _, scores, k in random_cases(60):
         labels = rng.permutation(len(scores))
-        here, grad, _ = run(labels, scores, k=k, **CONVEX)
+        loss, grad, _ = run(labels, scores, k=k, **CONVEX)
         for scale in (0.1, 1.0, 10.0):
             move = scale * rng.normal(size=len(scores))
-            there, _, _ = run(labels, scores + move, k=k, **CONVEX)
-            assert there >= here + grad @ move - 1e-12
+            moved_loss, _, _ = run(labels, scores + move, k=k, **CONVEX)
+            assert moved_loss >= loss + grad @ move - 1e-12
 
 
 def test_tied_documents_of_one_gain_get_the_same_gradient_in_any_order():
@@ -118,7 +118,7 @@ def test_the_tight_bound_is_flat_where_no_relevant_document_is_within_k_at_any_s
         loss, grad, _ = run(labels, scale * scores, k=2, **TIGHT)
         assert not grad.any()
         assert 2 * loss == pytest.approx(1.0, rel=1e-12)
-        instead, convex = (run(labels, scale * scores, k=2, **chosen) for chosen in ({}, CONVEX))
+        instead, convex = run(labels, scale * scores, k=2), run(labels, scale * scores, k=2, **CONVEX)
         assert instead[0] == convex[0]
         assert instead[1].tolist() == convex[1].tolist()
         assert convex[1].any()

@@ -93,9 +93,9 @@ def test_a_schedule_over_the_whole_training_needs_its_length():
     objective = Objective("reg-shf-sdcg")
     with pytest.raises(ParameterError, match=r"'reg-shf-sdcg': mix=logistic spans the whole training.*total_rounds=N"):
         objective.values(0)
-    told = objective.over(250)
-    assert told.values(0)["mix"] == pytest.approx(0.999999)
-    assert told.values(124)["mix"] == pytest.approx(0.5)
+    with_length = objective.over(250)
+    assert with_length.values(0)["mix"] == pytest.approx(0.999999)
+    assert with_length.values(124)["mix"] == pytest.approx(0.5)
     assert objective.total_rounds is None
 
 
@@ -125,7 +125,7 @@ def test_a_given_value_replaces_the_default_schedule():
 @pytest.mark.parametrize("name", OBJECTIVES.names())
 def test_copies_pickles_and_dictionaries_are_the_same_objective(name):
     objective = Objective(name, gain="0,1,5", total_rounds=40)
-    wanted = gradient(objective, 3)
+    expected = gradient(objective, 3)
     for twin in (
         copy.deepcopy(objective),
         pickle.loads(pickle.dumps(objective)),
@@ -133,8 +133,8 @@ def test_copies_pickles_and_dictionaries_are_the_same_objective(name):
     ):
         assert twin.to_dict() == objective.to_dict()
         got = gradient(twin, 3)
-        assert np.array_equal(got[0], wanted[0])
-        assert np.array_equal(got[1], wanted[1])
+        assert np.array_equal(got[0], expected[0])
+        assert np.array_equal(got[1], expected[1])
 
 
 def test_a_pickle_names_a_registered_objective_and_carries_no_code():
@@ -161,9 +161,9 @@ def test_an_engine_gets_gradients_in_the_shape_of_its_scores():
     data = xgb.DMatrix(np.zeros((5, 1)), LABELS, group=[3, 2])
     expected = gradient(Objective("sdcg"))
     for scores in (SCORES.astype(np.float32), SCORES.astype(np.float32).reshape(-1, 1), SCORES):
-        for found, wanted in zip(Objective("sdcg")(scores, data), expected, strict=True):
-            assert found.shape == scores.shape
-            assert found.ravel() == pytest.approx(wanted, rel=1e-5)
+        for actual, expected_part in zip(Objective("sdcg")(scores, data), expected, strict=True):
+            assert actual.shape == scores.shape
+            assert actual.ravel() == pytest.approx(expected_part, rel=1e-5)
 
 
 def test_query_weights_count_relative_to_their_mean():

@@ -37,9 +37,9 @@ def test_the_reported_loss_is_minus_the_metric(metric, relevant_from):
         if relevant.all() or not relevant.any():
             continue
         conventions = Conventions(relevant_from=relevant_from or None, max_grade=5)
-        wanted = TWINS[metric].value(labels[np.argsort(-scores)].tolist(), k, conventions)
+        expected = TWINS[metric].value(labels[np.argsort(-scores)].tolist(), k, conventions)
         changed = {"relevant_from": relevant_from, "max_gain": 31.0, "metric": metric, "truncation_level": k}
-        assert -run("lambdarank", labels, scores, **changed)[0] == pytest.approx(wanted, abs=1e-12)
+        assert -run("lambdarank", labels, scores, **changed)[0] == pytest.approx(expected, abs=1e-12)
 
 
 def test_map_is_xgboosts():
@@ -71,8 +71,8 @@ def test_two_documents_of_yetirank_weigh_what_their_swap_changes(mode, change):
 def test_all_neighbours_of_one_order_are_the_pairs_of_lambdarank(metric):
     # Scores so far apart that no noise changes the order.
     labels, scores = [0, 2, 1, 0, 3], np.arange(5) * 1e4
-    wanted = run("lambdarank", labels, scores, metric=metric, norm_distance=False, norm_query=False)[1]
-    assert run("yetirank", labels, scores, mode=metric, neighbors=0)[1] == pytest.approx(wanted, rel=1e-12)
+    expected = run("lambdarank", labels, scores, metric=metric, norm_distance=False, norm_query=False)[1]
+    assert run("yetirank", labels, scores, mode=metric, neighbors=0)[1] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,6 @@ def test_smooth_err_of_many_users_tends_to_err():
     rng = np.random.default_rng(4)
     for _ in range(5):
         labels, scores = rng.integers(0, 5, 9).astype(float), rng.permutation(9) / 5
-        wanted = metric_err.value(labels[np.argsort(-scores)].tolist(), None, Conventions(max_grade=4))
-        found = run("smooth-err", labels, scores, alpha=1e3, draws=20_000, max_gain=15.0)[0]
-        assert -found == pytest.approx(wanted, abs=0.01)
+        expected = metric_err.value(labels[np.argsort(-scores)].tolist(), None, Conventions(max_grade=4))
+        loss = run("smooth-err", labels, scores, alpha=1e3, draws=20_000, max_gain=15.0)[0]
+        assert -loss == pytest.approx(expected, abs=0.01)

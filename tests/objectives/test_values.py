@@ -30,16 +30,18 @@ WEIGHTED = QueryIndex(PTR, np.arange(4), WEIGHTS)
 
 @pytest.mark.parametrize("name", ["shf-sdcg", "listnet", "template"])
 def test_each_query_has_the_values_of_the_twin_times_its_weight(name: str) -> None:
-    objective = Objective(_template.SPEC if name == "template" else name)
+    described = _template.SPEC if name == "template" else name
+    objective = Objective(described)
     values = objective_values(objective, LABELS, SCORES, WEIGHTED)
     twin, settings = twin_of(name), objective.values(0)
     for q, weight in enumerate(WEIGHTS):
         rows = slice(PTR[q], PTR[q + 1])
         query = make_query(LABELS[rows])
         frozen = twin.freeze(query, SCORES[rows], settings)
-        loss = getattr(twin, "report", lambda *given: twin.loss(*given, frozen))(query, SCORES[rows], settings)  # noqa: B023
+        loss = getattr(twin, "report", lambda *arguments: twin.loss(*arguments, frozen))(query, SCORES[rows], settings)  # noqa: B023
         assert values.losses[q] == pytest.approx(weight * loss, rel=1e-9, abs=1e-12)
-        gradient, hessian = (f(query, SCORES[rows], settings) for f in (twin.gradient, twin.hessian))
+        gradient = twin.gradient(query, SCORES[rows], settings)
+        hessian = twin.hessian(query, SCORES[rows], settings)
         np.testing.assert_allclose(values.gradients[rows], weight * gradient, rtol=1e-8, atol=1e-12)
         np.testing.assert_allclose(values.hessians[rows], weight * hessian, rtol=1e-8, atol=1e-12)
     assert values.losses.dtype == values.gradients.dtype == values.hessians.dtype == np.float64
@@ -97,13 +99,13 @@ QUIET = {"num_leaves": 4, "num_threads": 1}
 @pytest.fixture(scope="module")
 def sets() -> tuple[RankingDataset, RankingDataset]:
     rng = np.random.default_rng(4)
-    made = []
+    datasets = []
     for sizes, weights in (([8] * 12, None), (SIZES, WEIGHTS)):
         x = rng.normal(size=(sum(sizes), 3)).astype(np.float32)
         y = np.digitize(x[:, 0] + 0.3 * rng.normal(size=len(x)), [-0.5, 0.5, 1.2]).astype(float)
         weight = None if weights is None else np.repeat(weights, sizes)
-        made.append(RankingDataset.from_arrays(x, y, group=sizes, weight=weight))
-    return made[0], made[1]
+        datasets.append(RankingDataset.from_arrays(x, y, group=sizes, weight=weight))
+    return datasets[0], datasets[1]
 
 
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost", "linear"])

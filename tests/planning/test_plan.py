@@ -110,16 +110,11 @@ def test_a_pipe_is_taken_into_memory_or_under_a_limit_streamed() -> None:
 def test_validation_sets_rows_leaves_and_bins_cost_memory() -> None:
     data = a_survey(1_000_000)
     for backend in ("lightgbm", "xgboost"):
-        plain, valid, rows, leaves, few_bins = (
-            peak_of(backend, "bins", Work(**({"train": data} | changed)))
-            for changed in (
-                {},
-                {"valid": (data,)},
-                {"train": replace(data, rows=2_000_000)},
-                {"params": {"num_leaves": 1000}},
-                {"params": {"max_leaves": 1000, "max_bin": 15}},
-            )
-        )
+        plain = peak_of(backend, "bins", Work(train=data))
+        valid = peak_of(backend, "bins", Work(train=data, valid=(data,)))
+        rows = peak_of(backend, "bins", Work(train=replace(data, rows=2_000_000)))
+        leaves = peak_of(backend, "bins", Work(train=data, params={"num_leaves": 1000}))
+        few_bins = peak_of(backend, "bins", Work(train=data, params={"max_leaves": 1000, "max_bin": 15}))
         assert min(valid, rows, leaves) > plain
         assert few_bins < leaves
 
@@ -153,5 +148,6 @@ def test_folds_of_a_preset_take_more_and_validation_rows_are_held_twice() -> Non
 def test_copies_of_the_rows_are_planned_where_these_are_in_memory() -> None:
     train = a_survey(1_000_000)
     for route, copied in (("memory", 2.5 * 1e6 * 136 * 4), ("bins", 0.0)):
-        one, other = (make_plan(Work(train=train, copies=copies), route=route).check().peak for copies in (0.0, 2.5))
-        assert other - one == pytest.approx(copied)
+        without_copies = make_plan(Work(train=train, copies=0.0), route=route).check().peak
+        with_copies = make_plan(Work(train=train, copies=2.5), route=route).check().peak
+        assert with_copies - without_copies == pytest.approx(copied)

@@ -44,23 +44,23 @@ def small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_small_file_is_counted_exactly(file: Path) -> None:
-    found, data = survey(file), read_libsvm(file)
-    assert found.exact
-    assert (found.rows, found.features) == data.features.shape
-    assert found.text_bytes == file.stat().st_size
+    surveyed, data = survey(file), read_libsvm(file)
+    assert surveyed.exact
+    assert (surveyed.rows, surveyed.features) == data.features.shape
+    assert surveyed.text_bytes == file.stat().st_size
     dense = data.features.toarray() if data.is_sparse else data.features
-    assert found.nonzero == np.count_nonzero(dense) / dense.size
-    assert found.is_sparse == data.is_sparse
+    assert surveyed.nonzero == np.count_nonzero(dense) / dense.size
+    assert surveyed.is_sparse == data.is_sparse
 
 
 @pytest.mark.usefixtures("small_sample")
 def test_a_large_file_is_estimated_from_places_all_over_it(file: Path) -> None:
-    found = survey(file)
-    assert not found.exact
-    assert found.sampled_rows < ROWS / 2
-    assert found.rows == pytest.approx(ROWS, rel=0.03)
-    assert found.features == COLUMNS
-    assert found.nonzero == pytest.approx(0.5, abs=0.03)
+    surveyed = survey(file)
+    assert not surveyed.exact
+    assert surveyed.sampled_rows < ROWS / 2
+    assert surveyed.rows == pytest.approx(ROWS, rel=0.03)
+    assert surveyed.features == COLUMNS
+    assert surveyed.nonzero == pytest.approx(0.5, abs=0.03)
 
 
 def test_a_compressed_file_is_unpacked_at_its_beginning_and_scaled(
@@ -70,26 +70,26 @@ def test_a_compressed_file_is_unpacked_at_its_beginning_and_scaled(
     text = b"".join(file.read_bytes().replace(b"qid:", b"qid:%d" % i) for i in range(10))
     packed = tmp_path / "data.txt.gz"
     packed.write_bytes(gzip.compress(text, 1))
-    found = survey(packed)
-    assert not found.exact
-    assert found.rows == pytest.approx(10 * ROWS, rel=0.2)
-    assert found.text_bytes == pytest.approx(len(text), rel=0.2)
+    surveyed = survey(packed)
+    assert not surveyed.exact
+    assert surveyed.rows == pytest.approx(10 * ROWS, rel=0.2)
+    assert surveyed.text_bytes == pytest.approx(len(text), rel=0.2)
 
 
 def test_a_small_compressed_file_is_counted_exactly(file: Path, tmp_path: Path) -> None:
     packed = tmp_path / "data.txt.gz"
     packed.write_bytes(gzip.compress(file.read_bytes(), 1))
-    found = survey(packed)
-    assert (found.exact, found.rows) == (True, ROWS)
+    surveyed = survey(packed)
+    assert (surveyed.exact, surveyed.rows) == (True, ROWS)
 
 
 @pytest.mark.usefixtures("small_sample")
 def test_of_a_pipe_nobody_knows_the_length(file: Path) -> None:
     stream = io.BytesIO(file.read_bytes())
     assert is_pipe(stream)
-    found = survey(stream)
-    assert (found.rows, found.text_bytes) == (None, None)
-    assert found.features == COLUMNS
+    surveyed = survey(stream)
+    assert (surveyed.rows, surveyed.text_bytes) == (None, None)
+    assert surveyed.features == COLUMNS
     assert not is_pipe(file)
 
 
@@ -102,15 +102,15 @@ def test_several_files_are_one_data_set(file: Path, tmp_path: Path) -> None:
     parts = [tmp_path / f"{i}.txt" for i in range(3)]
     for i, part in enumerate(parts):
         part.write_text(file.read_text().replace("qid:", f"qid:{i}"))
-    found = survey([str(part) for part in parts])
-    assert found.rows == pytest.approx(3 * ROWS, rel=0.03)
+    surveyed = survey([str(part) for part in parts])
+    assert surveyed.rows == pytest.approx(3 * ROWS, rel=0.03)
 
 
 def test_rows_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     path.write_text("1 qid:1 1:0.5\n0 qid:1 1:x\n2 qid:2 1:NULL\n")
-    found = survey(path)
-    assert (found.rows, found.refused_rows) == (1, 2)
+    surveyed = survey(path)
+    assert (surveyed.rows, surveyed.refused_rows) == (1, 2)
     assert survey(path, missing_tokens=["NULL"]).refused_rows == 1
 
 

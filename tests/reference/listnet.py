@@ -9,7 +9,8 @@ def freeze(query, scores, values):
 
 
 def _target(query, values):
-    return softmax(query.labels if values["target"] == "labels" else query.gains)
+    logits = query.labels if values["target"] == "labels" else query.gains
+    return softmax(logits)
 
 
 def loss(query, scores, values, frozen):

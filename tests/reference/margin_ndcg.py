@@ -65,8 +65,8 @@ def loss(query, scores, values, frozen):
     if frozen is not None:
         return float(frozen @ scores)
     a, _ = places(query, values)
-    found, delta = worst(query, scores, values)
-    return float(delta + (found - target(query, scores, values)) @ scores) / len(a)
+    ranks, delta = worst(query, scores, values)
+    return float(delta + (ranks - target(query, scores, values)) @ scores) / len(a)
 
 
 def report(query, scores, values):
@@ -94,9 +94,10 @@ def gradient(query, scores, values):
     if not query.teaches:
         return np.zeros(len(query))
     a, _ = places(query, values)
-    found, _ = worst(query, scores, values)
-    return (shared(found, query.gains, scores) - target(query, scores, values)) / len(a)
+    ranks, _ = worst(query, scores, values)
+    return (shared(ranks, query.gains, scores) - target(query, scores, values)) / len(a)
 
 
 def hessian(query, scores, values):
-    return np.full(len(query), 1.0 if query.teaches else 0.0)
+    curvature = 1.0 if query.teaches else 0.0
+    return np.full(len(query), curvature)

@@ -11,6 +11,6 @@ __all__ = ["empty", "value"]
 def value(ranked: list[float], k: int | None, c: Conventions) -> float:
     """Precision at each relevant document among the first k, summed, over R or min(R, k)."""
     flags = [relevant(y, c) for y in ranked]
-    found = sum(sum(flags[:r]) / r for r, flag in enumerate(flags[:k], start=1) if flag)
+    precision_sum = sum(sum(flags[:r]) / r for r, flag in enumerate(flags[:k], start=1) if flag)
     reachable = sum(flags) if k is None or c.ap_divisor == "relevant" else min(sum(flags), k)
-    return found / reachable
+    return precision_sum / reachable

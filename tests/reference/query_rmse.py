@@ -23,4 +23,5 @@ def gradient(query, scores, values):
 
 
 def hessian(query, scores, values):
-    return np.full(len(query), 1 - 1 / len(query) if query.teaches else 0.0)
+    curvature = 1 - 1 / len(query) if query.teaches else 0.0
+    return np.full(len(query), curvature)

@@ -17,7 +17,8 @@ def _short(scores, values, i, j):
 
 def loss(query, scores, values, frozen):
     short = np.array([_short(scores, values, i, j) for i, j in frozen])
-    return float(short.sum() if values["pair_loss"] == "hinge" else (short**2).sum() / 2)
+    loss = short.sum() if values["pair_loss"] == "hinge" else (short**2).sum() / 2
+    return float(loss)
 
 
 def gradient(query, scores, values):

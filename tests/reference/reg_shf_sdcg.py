@@ -22,6 +22,6 @@ def hessian(query, scores, values):
 
 
 def surrogate(query, scores, values, at):
-    held = shf_sdcg.surrogate(query, scores, values, at)
+    bound = shf_sdcg.surrogate(query, scores, values, at)
     mix = values["mix"]
-    return None if held is None else mix * squared_error(query, scores, values)[0] + (1 - mix) * held
+    return None if bound is None else mix * squared_error(query, scores, values)[0] + (1 - mix) * bound

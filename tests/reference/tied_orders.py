@@ -30,9 +30,9 @@ def arrangements(labels: list[float]) -> Iterator[list[float]]:
         yield []
         return
     for first in sorted(set(labels)):
-        rest = list(labels)
-        rest.remove(first)
-        for tail in arrangements(rest):
+        others = list(labels)
+        others.remove(first)
+        for tail in arrangements(others):
             yield [first, *tail]
 
 

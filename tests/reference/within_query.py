@@ -32,7 +32,7 @@ def _of(kind: str, x: float, values: np.ndarray) -> float:
         return x
     if kind == "zscore":
         deviation = np.sqrt(np.mean((finite - finite.mean()) ** 2))
-        found = 0.0 if finite.min() == finite.max() else (x - finite.mean()) / deviation
+        relative = 0.0 if finite.min() == finite.max() else (x - finite.mean()) / deviation
     else:
-        found = x - (finite.max() if kind == "best" else finite.mean())
-    return float(np.clip(found, -LARGEST, LARGEST))
+        relative = x - (finite.max() if kind == "best" else finite.mean())
+    return float(np.clip(relative, -LARGEST, LARGEST))

@@ -18,12 +18,12 @@ def gradients(gains, scores, uniform):
     """Target distribution, lambdas and hessians."""
     p = gains + 1 - uniform
     p = p / p.sum()
-    q, rest = shares(scores)
+    q, complement = shares(scores)
     without = np.ones((len(q), len(q))) - np.eye(len(q))
     first = q - p
-    second = q * (without @ (first / rest))
-    third = q * (without @ (second / rest))
-    return p, first + second + third, q * rest
+    second = q * (without @ (first / complement))
+    third = q * (without @ (second / complement))
+    return p, first + second + third, q * complement
 
 
 def _uniform(query, scores, values):

@@ -34,8 +34,8 @@ LIBRARIES = ["polars", "pyarrow"]
 
 def as_table(frame: Any, library: str) -> Any:
     """A frame of pandas as one of another library."""
-    found = pytest.importorskip(library, reason=f"tables of {library}")
-    return found.from_pandas(frame) if library == "polars" else found.Table.from_pandas(frame)
+    module = pytest.importorskip(library, reason=f"tables of {library}")
+    return module.from_pandas(frame) if library == "polars" else module.Table.from_pandas(frame)
 
 
 def made_rows(seed: int, queries: int = 24) -> Rows:

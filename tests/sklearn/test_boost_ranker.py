@@ -75,17 +75,18 @@ def test_scikit_learn_s_checks(estimator: BoostRanker, check: Any) -> None:
 @pytest.mark.parametrize("backend", ENGINES)
 def test_it_trains_what_train_trains(backend: str, rows: Rows) -> None:
     params = {"learning_rate": 0.3, "num_leaves": 5, "num_threads": 1, "verbosity": -1}
-    for own, same in (
+    for settings, same in (
         ({}, {}),
         ({"objective": "lambdarank", "sigmoid": 0.5, "random_state": 3}, {"random_state": 3}),
         ({"start": "none", "within_query": "rank", "max_trees": 3}, {}),
     ):
-        of_train = {name: own[name] for name in ("start", "within_query", "max_trees") if name in own}
-        given = params | {name: own[name] for name in ("objective", "sigmoid") if name in own} | same
-        model = boostrank.train(given, as_dataset(rows), 4, backend=backend, **of_train)
-        estimator = fitted(backend, rows, **own)
+        of_train = {name: settings[name] for name in ("start", "within_query", "max_trees") if name in settings}
+        train_params = params | {name: settings[name] for name in ("objective", "sigmoid") if name in settings} | same
+        model = boostrank.train(train_params, as_dataset(rows), 4, backend=backend, **of_train)
+        estimator = fitted(backend, rows, **settings)
         assert estimator.model_.to_bytes() == model.to_bytes()
-        scores = estimator.predict(rows.X, qid=rows.qid if own.get("within_query") else None)
+        qid = rows.qid if settings.get("within_query") else None
+        scores = estimator.predict(rows.X, qid=qid)
         np.testing.assert_array_equal(scores, model.predict(rows.X, qid=rows.qid))
         np.testing.assert_array_equal(estimator.rank(rows.X, rows.qid), model.rank(rows.X, qid=rows.qid))
     assert ranker(backend, quality="quick", n_estimators=None).fit(framed(rows), rows.y).best_iteration_ > 4
@@ -121,7 +122,8 @@ def test_unknown_and_doubled_parameters_are_refused_by_name(rows: Rows) -> None:
 
 @pytest.mark.parametrize("backend", ENGINES)
 def test_a_sample_of_the_rows_is_drawn_in_every_round(backend: str, rows: Rows) -> None:
-    whole, sampled = (fitted(backend, rows, **own).model_.to_bytes() for own in ({}, {"subsample": 0.5}))
+    whole = fitted(backend, rows).model_.to_bytes()
+    sampled = fitted(backend, rows, subsample=0.5).model_.to_bytes()
     assert sampled != whole
     if backend == "lightgbm":
         seldom = fitted(backend, rows, subsample=0.5, subsample_freq=2).model_.to_bytes()
@@ -172,20 +174,20 @@ def test_the_columns_of_a_frame_go_by_name(rows: Rows) -> None:
         estimator.predict(rows.X[:, :3])
     with pytest.warns(UserWarning, match="fitted without feature names"):
         np.testing.assert_array_equal(fitted("lightgbm", rows).predict(frame[COLUMNS]), scores)
-    named = ranker("lightgbm").fit(rows.X, rows.y, qid=rows.qid, feature_name=COLUMNS)
-    assert named.model_.feature_names == tuple(COLUMNS)
+    estimator_of_arrays = ranker("lightgbm").fit(rows.X, rows.y, qid=rows.qid, feature_name=COLUMNS)
+    assert estimator_of_arrays.model_.feature_names == tuple(COLUMNS)
     with pytest.raises(ParameterError, match="feature_name differs"):
         ranker("lightgbm").fit(frame, rows.y, feature_name=COLUMNS[::-1])
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_tables_of_other_libraries(library: str, rows: Rows, more: Rows) -> None:
-    frame, held = as_table(framed(rows), library), framed(more)
-    watched = {"eval_set": [(as_table(held[[*reversed(held.columns)]], library), more.y), (more.X, more.y)]}
+    frame, valid = as_table(framed(rows), library), framed(more)
+    watched = {"eval_set": [(as_table(valid[[*reversed(valid.columns)]], library), more.y), (more.X, more.y)]}
     estimator = ranker("lightgbm").fit(frame, rows.y, eval_group=[None, more.sizes], **watched)
     expected = fitted("lightgbm", rows)
     assert estimator.feature_names_in_.tolist() == COLUMNS
-    np.testing.assert_array_equal(estimator.predict(as_table(held, library)), expected.predict(more.X))
+    np.testing.assert_array_equal(estimator.predict(as_table(valid, library)), expected.predict(more.X))
     np.testing.assert_array_equal(estimator.predict(frame), expected.predict(rows.X))
     assert estimator.score(frame, rows.y) == expected.score(rows.X, rows.y, rows.qid)
     first, second = estimator.evals_result_.values()
@@ -196,22 +198,23 @@ def test_tables_of_other_libraries(library: str, rows: Rows, more: Rows) -> None
 
 @pytest.mark.parametrize("backend", ENGINES)
 def test_categories_are_those_of_the_data_set(backend: str, rows: Rows, more: Rows) -> None:
-    def with_shop(one: Rows) -> pd.DataFrame:
-        shop = np.array(["sea", "hill", "town"])[np.digitize(one.X[:, 3], [-0.4, 0.4])]
-        return framed(one).assign(grey=pd.Categorical(shop))
+    def with_shop(subset: Rows) -> pd.DataFrame:
+        shop = np.array(["sea", "hill", "town"])[np.digitize(subset.X[:, 3], [-0.4, 0.4])]
+        return framed(subset).assign(grey=pd.Categorical(shop))
 
-    frame, held = with_shop(rows), with_shop(more)
+    frame, valid = with_shop(rows), with_shop(more)
     data = RankingDataset.from_arrays(frame.drop(columns="qid"), rows.y, qid=rows.qid)
     params = {name: FAST[name] for name in ("num_leaves", "learning_rate", "verbosity", "n_jobs")}
-    expected = boostrank.train(params | {"min_data_per_group": 1} if backend == "lightgbm" else params, data, 4,
+    params |= {"min_data_per_group": 1} if backend == "lightgbm" else {}
+    expected = boostrank.train(params, data, 4,
                                backend=backend)  # fmt: skip
-    own = {"min_data_per_group": 1} if backend == "lightgbm" else {}
-    estimator = ranker(backend, **own).fit(frame, rows.y, eval_set=(held, more.y))
+    settings = {"min_data_per_group": 1} if backend == "lightgbm" else {}
+    estimator = ranker(backend, **settings).fit(frame, rows.y, eval_set=(valid, more.y))
     assert estimator.model_.to_bytes() == expected.to_bytes()
-    scores = expected.predict(held.drop(columns="qid"))
-    np.testing.assert_array_equal(estimator.predict(held[held.columns[::-1]]), scores)
+    scores = expected.predict(valid.drop(columns="qid"))
+    np.testing.assert_array_equal(estimator.predict(valid[valid.columns[::-1]]), scores)
     codes = frame.grey.cat.codes.to_numpy()
-    coded = ranker(backend, **own).fit(
+    coded = ranker(backend, **settings).fit(
         np.column_stack([rows.X[:, :3], codes]), rows.y, qid=rows.qid, categorical_feature=[3]
     )
     np.testing.assert_array_equal(coded.predict(np.column_stack([rows.X[:, :3], codes])), estimator.predict(frame))
@@ -223,8 +226,8 @@ def test_the_score_is_the_mean_ndcg_of_queries(backend: str, rows: Rows, more: R
 
     def ndcg(text: str, **conventions: Any) -> float:
         metric = boostrank.Metric.parse(text)
-        found = metric.evaluate(data.labels, scores, data.queries, boostrank.Conventions(**conventions))
-        return found.mean
+        result = metric.evaluate(data.labels, scores, data.queries, boostrank.Conventions(**conventions))
+        return result.mean
 
     scores = estimator.predict(more.X)
     assert estimator.score(more.X, more.y, more.qid) == pytest.approx(ndcg("ndcg@10"), rel=1e-12)
@@ -240,10 +243,8 @@ def test_the_score_is_the_mean_ndcg_of_queries(backend: str, rows: Rows, more: R
 def test_weights_are_of_queries_where_they_are_the_same_within_them(rows: Rows) -> None:
     sizes = rows.sizes
     weights = np.linspace(0.5, 2.0, len(sizes))
-    by_query, by_row = (
-        ranker("lightgbm").fit(rows.X, rows.y, qid=rows.qid, sample_weight=given)
-        for given in (weights, np.repeat(weights, sizes))
-    )
+    by_query = ranker("lightgbm").fit(rows.X, rows.y, qid=rows.qid, sample_weight=weights)
+    by_row = ranker("lightgbm").fit(rows.X, rows.y, qid=rows.qid, sample_weight=np.repeat(weights, sizes))
     assert by_query.model_.to_bytes() == by_row.model_.to_bytes() != fitted("lightgbm", rows).model_.to_bytes()
     weighted = by_query.score(rows.X, rows.y, qid=rows.qid, sample_weight=weights)
     assert weighted != by_query.score(rows.X, rows.y, qid=rows.qid)
@@ -264,8 +265,8 @@ def test_without_queries_all_rows_are_one_with_a_warning(rows: Rows, more: Rows)
     with pytest.warns(DataWarning, match=r"all rows are one query; pass fit\(X, y, qid=...\)"):
         estimator = ranker("lightgbm").fit(rows.X, rows.y)
     assert estimator.model_.info.data["queries"] == 1
-    one = [rows.y.size]
-    assert estimator.score(rows.X.tolist(), rows.y) == estimator.score(rows.X, rows.y, group=one)
+    single_group = [rows.y.size]
+    assert estimator.score(rows.X.tolist(), rows.y) == estimator.score(rows.X, rows.y, group=single_group)
     assert sorted(estimator.rank(rows.X)) == list(range(1, rows.y.size + 1))
     estimator = fitted("lightgbm", rows)
     with pytest.raises(DataError, match=r"score needs queries.*enable_metadata_routing"):
@@ -310,17 +311,17 @@ def test_early_stopping_by_callback_and_by_parameter(backend: str, rows: Rows, m
 def test_validation_sets_as_they_are_given(rows: Rows, more: Rows) -> None:
     sizes = more.sizes
 
-    def values(**given: Any) -> dict[str, Any]:
-        estimator = ranker("lightgbm", eval_at=5).fit(rows.X, rows.y, qid=rows.qid, **given)
+    def values(**arguments: Any) -> dict[str, Any]:
+        estimator = ranker("lightgbm", eval_at=5).fit(rows.X, rows.y, qid=rows.qid, **arguments)
         return dict(estimator.evals_result_)
 
     pair = (more.X, more.y)
     expected = values(eval_set=[pair], eval_qid=[more.qid])
     assert list(expected) == ["valid_0"]
     assert values(eval_set=pair, eval_group=sizes) == values(eval_set=[pair], eval_group=[sizes]) == expected
-    named = values(eval_set=[(rows.X, rows.y), pair], eval_qid=[rows.qid, more.qid], eval_names=["seen", "new"])
-    assert list(named) == ["seen", "new"]
-    assert named["new"] == expected["valid_0"]
+    by_name = values(eval_set=[(rows.X, rows.y), pair], eval_qid=[rows.qid, more.qid], eval_names=["seen", "new"])
+    assert list(by_name) == ["seen", "new"]
+    assert by_name["new"] == expected["valid_0"]
     assert "training" in values(eval_set=[(rows.X, rows.y)], eval_qid=[rows.qid])
     weighted = values(eval_set=pair, eval_qid=more.qid, eval_sample_weight=np.arange(1, len(sizes) + 1))
     assert weighted != expected
@@ -348,8 +349,8 @@ def test_other_estimators_can_be_gone_on_with(backend: str, rows: Rows) -> None:
         theirs = xgb.XGBRanker(n_estimators=3, base_score=0.0).fit(rows.X, rows.y, group=rows.sizes)
     else:
         theirs = lgb.LGBMRanker(n_estimators=3, verbosity=-1).fit(rows.X, rows.y, group=rows.sizes)
-    one = ranker(backend).fit(rows.X, rows.y, qid=rows.qid, init_model=theirs)
-    assert one.best_iteration_ == 7
+    continued = ranker(backend).fit(rows.X, rows.y, qid=rows.qid, init_model=theirs)
+    assert continued.best_iteration_ == 7
 
 
 def test_what_else_train_takes_is_handed_on(rows: Rows, more: Rows, tmp_path: Path) -> None:
@@ -383,29 +384,29 @@ def test_before_fit_there_is_nothing() -> None:
     estimator = BoostRanker()
     for name in ("booster_", "best_iteration_", "best_score_", "evals_result_", "feature_importances_", "model_"):
         assert not hasattr(estimator, name)
-    for method, given in ((estimator.predict, 1), (estimator.rank, 1), (estimator.score, 2)):
+    for method, n_arguments in ((estimator.predict, 1), (estimator.rank, 1), (estimator.score, 2)):
         with pytest.raises(NotFittedError):
-            method(*[np.zeros((2, 1))] * given)
+            method(*[np.zeros((2, 1))] * n_arguments)
 
 
 @pytest.mark.parametrize("backend", [*ENGINES, "linear"])
 def test_copies_score_the_same_bits(backend: str, rows: Rows, more: Rows) -> None:
-    own = {"num_leaves": None, "verbosity": None} if backend == "linear" else {"early_stopping_rounds": 1}
-    estimator = ranker(backend, n_estimators=20, **own).fit(
+    settings = {"num_leaves": None, "verbosity": None} if backend == "linear" else {"early_stopping_rounds": 1}
+    estimator = ranker(backend, n_estimators=20, **settings).fit(
         rows.X, rows.y, qid=rows.qid, eval_set=(more.X, more.y), eval_qid=more.qid
     )
     file = io.BytesIO()
     joblib.dump(estimator, file)
     file.seek(0)
-    for one in (pickle.loads(pickle.dumps(estimator, 5)), copy.deepcopy(estimator), joblib.load(file)):
-        np.testing.assert_array_equal(one.predict(more.X), estimator.predict(more.X))
+    for copied in (pickle.loads(pickle.dumps(estimator, 5)), copy.deepcopy(estimator), joblib.load(file)):
+        np.testing.assert_array_equal(copied.predict(more.X), estimator.predict(more.X))
         for rounds in (0, 2):
-            same = [of.model_.predict(more.X, num_iteration=rounds) for of in (one, estimator)]
+            same = [of.model_.predict(more.X, num_iteration=rounds) for of in (copied, estimator)]
             np.testing.assert_array_equal(*same)
-        assert one.score(more.X, more.y, qid=more.qid) == estimator.score(more.X, more.y, qid=more.qid)
-        assert one.evals_result_ == estimator.evals_result_
-        assert one.best_iteration_ == estimator.best_iteration_
-        assert one.get_params() == estimator.get_params()
+        assert copied.score(more.X, more.y, qid=more.qid) == estimator.score(more.X, more.y, qid=more.qid)
+        assert copied.evals_result_ == estimator.evals_result_
+        assert copied.best_iteration_ == estimator.best_iteration_
+        assert copied.get_params() == estimator.get_params()
 
 
 @pytest.mark.parametrize("backend", ENGINES)
@@ -414,8 +415,8 @@ def test_searches_score_by_query(backend: str, rows: Rows) -> None:
     expected = np.array([_held_out(ranker(backend, num_leaves=n), rows, cv) for n in grid["num_leaves"]])
 
     def check(search: GridSearchCV) -> None:
-        found = [search.cv_results_[f"split{i}_test_score"] for i in range(2)]
-        np.testing.assert_allclose(np.transpose(found), expected, rtol=1e-12)
+        scores = [search.cv_results_[f"split{i}_test_score"] for i in range(2)]
+        np.testing.assert_allclose(np.transpose(scores), expected, rtol=1e-12)
         assert search.best_params_["num_leaves"] == grid["num_leaves"][expected.mean(axis=1).argmax()]
 
     check(GridSearchCV(ranker(backend), grid, cv=cv, error_score="raise").fit(frame, rows.y))
@@ -427,9 +428,9 @@ def test_searches_score_by_query(backend: str, rows: Rows) -> None:
             rows.X, rows.y, qid=rows.qid
         )  # fmt: skip
         for params in ({"qid": rows.qid}, {"qid": rows.qid, "groups": rows.qid}):
-            given = ranker(backend, num_leaves=2), rows.X, rows.y
-            found = cross_validate(*given, cv=cv, params=params, error_score="raise")["test_score"]
-            np.testing.assert_allclose(found, expected[0], rtol=1e-12)
+            arguments = ranker(backend, num_leaves=2), rows.X, rows.y
+            scores = cross_validate(*arguments, cv=cv, params=params, error_score="raise")["test_score"]
+            np.testing.assert_allclose(scores, expected[0], rtol=1e-12)
         halving = HalvingGridSearchCV(
             ranker(backend), grid | {"learning_rate": [0.1, 0.3]}, cv=cv, resource="n_estimators", max_resources=6,
             error_score="raise",
@@ -440,13 +441,13 @@ def test_searches_score_by_query(backend: str, rows: Rows) -> None:
 
 def _held_out(estimator: BoostRanker, rows: Rows, cv: QueryKFold) -> list[float]:
     """Mean NDCG@10 over the queries of each fold, by `train` and `Metric` alone."""
-    found = []
+    scores = []
     params = {name: estimator.get_params()[name] for name in ("num_leaves", "learning_rate", "verbosity", "n_jobs")}
     for train, test in cv.split(rows.X, groups=rows.qid):
         model = boostrank.train(params, as_dataset(rows[train]), 4, backend=estimator.backend)
-        held = as_dataset(rows[test])
-        found.append(NDCG.evaluate(held.labels, model.predict(held), held.queries).mean)
-    return found
+        test_set = as_dataset(rows[test])
+        scores.append(NDCG.evaluate(test_set.labels, model.predict(test_set), test_set.queries).mean)
+    return scores
 
 
 def test_halving_over_rows_is_refused(rows: Rows) -> None:
@@ -482,12 +483,12 @@ def test_weights_are_routed_where_they_are_asked_for(rows: Rows) -> None:
     params = {"qid": rows.qid, "sample_weight": weights}
     with sklearn.config_context(enable_metadata_routing=True):
         asked = ranker("lightgbm").set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
-        found = cross_validate(asked, rows.X, rows.y, cv=QueryKFold(2), params=params, return_estimator=True)
+        results = cross_validate(asked, rows.X, rows.y, cv=QueryKFold(2), params=params, return_estimator=True)
         train, _ = next(QueryKFold(2).split(rows.X, qid=rows.qid))
         expected = ranker("lightgbm").fit(
             rows.X[train], rows.y[train], qid=rows.qid[train], sample_weight=weights[train]
         )  # fmt: skip
-        assert found["estimator"][0].model_.to_bytes() == expected.model_.to_bytes()
+        assert results["estimator"][0].model_.to_bytes() == expected.model_.to_bytes()
         with pytest.raises(ValueError, match="sample_weight"):
             cross_validate(ranker("lightgbm"), rows.X, rows.y, cv=QueryKFold(2), params=params)
 
@@ -521,7 +522,7 @@ def test_parameters_of_another_kind_are_refused_in_words(params: dict[str, Any],
 
 
 @pytest.mark.parametrize(
-    ("given", "match"),
+    ("arguments", "match"),
     [
         ({"checkpoint": "x.cp"}, "checkpoint='x.cp': expected a Checkpoint"),
         ({"eval_set": [np.ones((3, 3))]}, "pairs"),
@@ -530,10 +531,10 @@ def test_parameters_of_another_kind_are_refused_in_words(params: dict[str, Any],
         ({"feval": lambda scores, data: 3}, "feval must return .*, not 3"),
     ],
 )
-def test_arguments_of_another_kind_are_refused_in_words(given: dict[str, Any], match: str, rows: Rows) -> None:
-    sets = {"eval_set": [(rows.X, rows.y)], "eval_qid": [rows.qid]} if "feval" in given else {}
+def test_arguments_of_another_kind_are_refused_in_words(arguments: dict[str, Any], match: str, rows: Rows) -> None:
+    sets = {"eval_set": [(rows.X, rows.y)], "eval_qid": [rows.qid]} if "feval" in arguments else {}
     with pytest.raises(ParameterError, match=match):
-        BoostRanker(**FAST).fit(rows.X, rows.y, qid=rows.qid, **sets, **given)
+        BoostRanker(**FAST).fit(rows.X, rows.y, qid=rows.qid, **sets, **arguments)
 
 
 def test_cut_offs_may_be_a_set_and_models_to_average_are_models(rows: Rows) -> None:

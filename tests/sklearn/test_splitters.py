@@ -43,15 +43,15 @@ def test_the_names_of_the_ids_do_not_matter(rows: Rows) -> None:
     frame.columns = frame.columns.astype(str)
     tables = [(table, {}) for table in (frame, *map(partial(as_table, frame), LIBRARIES))]
     kept = ((rows.X, {"qid": rows.qid}), (rows.X, {"groups": texts}), (list(rows.X), {"qid": texts}), *tables)
-    for X, given in kept:
-        for one, other in zip(QueryKFold(3).split(X, **given), expected, strict=True):
-            np.testing.assert_array_equal(one[1], other[1])
+    for X, query_ids in kept:
+        for fold, expected_fold in zip(QueryKFold(3).split(X, **query_ids), expected, strict=True):
+            np.testing.assert_array_equal(fold[1], expected_fold[1])
 
 
 def test_folds_hold_each_query_once_and_about_as_many(rows: Rows) -> None:
     for shuffle, splitter in enumerate([QueryKFold(5), QueryKFold(5, shuffle=True, random_state=3)]):
         tests = [rows.qid[test] for _, test in splitter.split(rows.X, qid=rows.qid)]
-        assert sorted(len(set(one)) for one in tests) == [4, 5, 5, 5, 5]
+        assert sorted(len(set(qids)) for qids in tests) == [4, 5, 5, 5, 5]
         np.testing.assert_array_equal(np.sort(np.concatenate(tests)), np.sort(rows.qid))
         in_blocks = np.array_equal(np.concatenate(tests), rows.qid)
         assert in_blocks is not bool(shuffle)
@@ -67,9 +67,9 @@ def test_time_goes_forward(rows: Rows) -> None:
     assert [(len(set(rows.qid[a])), len(set(rows.qid[b]))) for a, b in expected] == [(6, 6), (12, 6), (18, 6)]
     for train, test in expected:
         assert of_rows[train].max() < of_rows[test].min()
-    for given, X in ((of_rows, rows.X), (dates, rows.X), ("when", frame)):
-        for one, other in zip(QueryTimeSplit(3, time=given).split(X, qid=rows.qid), expected, strict=True):
-            np.testing.assert_array_equal(one[0], other[0])
+    for times, X in ((of_rows, rows.X), (dates, rows.X), ("when", frame)):
+        for fold, expected_fold in zip(QueryTimeSplit(3, time=times).split(X, qid=rows.qid), expected, strict=True):
+            np.testing.assert_array_equal(fold[0], expected_fold[0])
     (train, test), *_ = QueryTimeSplit(3).split(rows.X, qid=rows.qid)
     assert [*dict.fromkeys(rows.qid[train])] == queries[:6]
     assert [*dict.fromkeys(rows.qid[test])] == queries[6:12]
@@ -85,8 +85,8 @@ def test_queries_of_one_time_are_never_on_both_sides(rows: Rows) -> None:
 def test_what_cannot_be_split_is_refused(rows: Rows) -> None:
     qid, X = rows.qid, rows.X
 
-    def split(splitter: QueryKFold, X: object = X, **given: object) -> None:
-        list(splitter.split(X, **given))
+    def split(splitter: QueryKFold, X: object = X, **arguments: object) -> None:
+        list(splitter.split(X, **arguments))
 
     with pytest.raises(DataError, match="groups or qid, or a frame"):
         split(QueryKFold(3))

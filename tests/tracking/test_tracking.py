@@ -46,14 +46,14 @@ def test_each_round_is_a_line_that_lies_in_the_file_before_the_next(backend: str
     begin, *rounds = lines(path)
     assert (begin["event"], begin["first_round"], begin["last_round"]) == ("begin", 1, ROUNDS)
     assert begin["params"]["num_leaves"] == FAST["num_leaves"]
-    logged = [one["metrics"]["held out"]["ndcg@10"] for one in rounds]
+    logged = [event["metrics"]["held out"]["ndcg@10"] for event in rounds]
     assert logged == model.evals_result["held out"]["ndcg@10"]
     trained(JsonLines(path), backend=backend, init_model=model)
     again = lines(path)[1 + ROUNDS :]
     assert again[0] | {"time": 0, "params": 0} == {
         "event": "begin", "time": 0, "first_round": 4, "last_round": 6, "params": 0
     }  # fmt: skip
-    assert [one["round"] for one in again[1:]] == [4, 5, 6]
+    assert [event["round"] for event in again[1:]] == [4, 5, 6]
 
 
 def test_training_outlives_a_log_that_cannot_be_written(tmp_path: Path) -> None:
@@ -82,12 +82,12 @@ def test_training_outlives_a_log_whose_folder_goes(tmp_path: Path) -> None:
 def test_the_command_logs_every_training(tmp_path: Path) -> None:
     assert invoke("data", "make", tmp_path, "--queries", 30, "--mean-length", 15).exit_code == 0
     log, model, train = tmp_path / "log.jsonl", tmp_path / "m.txt", tmp_path / "train.txt"
-    given = ["train", train, "-m", model, "--rounds", 3, "--threads", 1, "--objective", "regression", "--log", log]
-    done = invoke(*given)
+    arguments = ["train", train, "-m", model, "--rounds", 3, "--threads", 1, "--objective", "regression", "--log", log]
+    done = invoke(*arguments)
     assert done.exit_code == 0, done.stderr
-    assert [one.get("round") for one in lines(log)] == [None, 1, 2, 3] * 4
-    assert "would be overwritten" in invoke(*given[:-1], train).stderr
-    assert "folder" in invoke(*given[:-1], tmp_path / "no" / "log").stderr
+    assert [event.get("round") for event in lines(log)] == [None, 1, 2, 3] * 4
+    assert "would be overwritten" in invoke(*arguments[:-1], train).stderr
+    assert "folder" in invoke(*arguments[:-1], tmp_path / "no" / "log").stderr
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -119,7 +119,9 @@ def test_mlflow_holds_the_rounds_and_serves_the_model(tmp_path: Path, monkeypatc
         model = trained(MLflow())
         logged = log_model(model)
     history = mlflow.MlflowClient().get_metric_history(run.info.run_id, "held out/ndcg_at_10")
-    assert [(one.step, one.value) for one in history] == list(enumerate(model.evals_result["held out"]["ndcg@10"], 1))
+    assert [(measurement.step, measurement.value) for measurement in history] == list(
+        enumerate(model.evals_result["held out"]["ndcg@10"], 1)
+    )
     assert mlflow.get_run(run.info.run_id).data.params["num_leaves"] == "7"
     served = mlflow.pyfunc.load_model(logged.model_uri)
     frame = pd.DataFrame(np.asarray(ranking(1).features, np.float64), columns=list(model.feature_names))

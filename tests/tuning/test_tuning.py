@@ -32,12 +32,12 @@ FIXED = {"objective": "regression", "eval_at": [5], "verbosity": -1, "num_thread
 LEAVES = {"num_leaves": Span(2, 31, log=True, integer=True), "learning_rate": Span(0.01, 0.5, log=True)}
 
 
-def tune(*given: Any, trees: bool = True, **options: Any) -> TuningResult:
+def tune(*arguments: Any, trees: bool = True, **options: Any) -> TuningResult:
     """Search, on request without the trees' own dimensions."""
     with pytest.MonkeyPatch.context() as patched:
         for module in () if trees else (search, space_module):
             patched.setattr(module, "TREES", {})
-        return tune_all(*given, **options)
+        return tune_all(*arguments, **options)
 
 
 def made(queries: int, seed: int) -> RankingDataset:
@@ -93,26 +93,26 @@ def test_a_parameter_is_searched_as_far_as_its_declaration_bounds_it() -> None:
 def test_a_search_finds_what_the_start_lacks_and_its_numbers_are_those_of_the_trainings(data: RankingDataset) -> None:
     valid = made(60, 1)
     start = FIXED | {"min_data_in_leaf": 5, "bagging_fraction": 0.7, "bagging_freq": 1}
-    found = tune(start, data, valid, 40, trials=6, space={"learning_rate": Span(0.05, 0.5)}, trees=False)
+    search_result = tune(start, data, valid, 40, trials=6, space={"learning_rate": Span(0.05, 0.5)}, trees=False)
     again = train(
-        start | {"learning_rate": found.best.params["learning_rate"], "early_stopping_round": 50}, data, 40,
+        start | {"learning_rate": search_result.best.params["learning_rate"], "early_stopping_round": 50}, data, 40,
         valid_sets=[valid],
     )  # fmt: skip
     metrics = BoundMetrics(["ndcg@5"], valid.labels, valid.queries)
-    assert metrics.values(again.predict(valid))["ndcg@5"] == pytest.approx(found.best.value, abs=1e-12)
-    assert found.best.rounds == again.best_iteration == found.best_rounds
+    assert metrics.values(again.predict(valid))["ndcg@5"] == pytest.approx(search_result.best.value, abs=1e-12)
+    assert search_result.best.rounds == again.best_iteration == search_result.best_rounds
     rows = [data, *(data.shuffled(np.random.default_rng([3, i])) for i in range(1, 5))]
     starts = [
         train(start | {"seed": 3 + i, "early_stopping_round": 50}, rows[i], 40, valid_sets=[valid]) for i in range(5)
     ]
-    assert found.luck > 0.0
+    assert search_result.luck > 0.0
     values = [metrics.values(model.predict(valid))["ndcg@5"] for model in starts]
-    assert found.start == pytest.approx(np.mean(values), abs=1e-9)
-    assert found.luck == pytest.approx(np.std(values, ddof=1), abs=1e-9)
-    assert found.gain.mean == pytest.approx(found.best.value - found.start, abs=1e-8)
-    assert values[0] != pytest.approx(found.start, abs=1e-4)  # the gain is over all five, not the first of them
-    assert found.params == found.fixed | found.best.params
-    assert [t.number for t in found.trials] == list(range(6))
+    assert search_result.start == pytest.approx(np.mean(values), abs=1e-9)
+    assert search_result.luck == pytest.approx(np.std(values, ddof=1), abs=1e-9)
+    assert search_result.gain.mean == pytest.approx(search_result.best.value - search_result.start, abs=1e-8)
+    assert values[0] != pytest.approx(search_result.start, abs=1e-4)  # the gain is over all five, not the first of them
+    assert search_result.params == search_result.fixed | search_result.best.params
+    assert [t.number for t in search_result.trials] == list(range(6))
 
 
 def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> None:
@@ -144,14 +144,14 @@ def test_a_search_that_was_stopped_goes_on_as_if_it_had_not_been(data: RankingDa
     tune(FIXED, data, num_boost_round=8, trials=2, study=tmp_path / "s", **args)
     with pytest.raises(RuntimeError, match="killed"):  # in the middle of a trial, after one more
         tune(FIXED, data, num_boost_round=8, trials=6, study=tmp_path / "s", progress=_killer, **args)
-    found = tune(FIXED, data, num_boost_round=8, trials=6, study=tmp_path / "s", **args)
-    assert [(t.params, t.state, t.rounds) for t in found.trials] == [
+    resumed = tune(FIXED, data, num_boost_round=8, trials=6, study=tmp_path / "s", **args)
+    assert [(t.params, t.state, t.rounds) for t in resumed.trials] == [
         (t.params, t.state, t.rounds) for t in whole.trials
     ]
-    np.testing.assert_equal([t.value for t in found.trials], [t.value for t in whole.trials])
-    assert found.start == whole.start
+    np.testing.assert_equal([t.value for t in resumed.trials], [t.value for t in whole.trials])
+    assert resumed.start == whole.start
     record = tune(FIXED, data, num_boost_round=8, trials=0, study=tmp_path / "s", **args)
-    assert record.best == found.best
+    assert record.best == resumed.best
     with pytest.raises(InputError, match="another search, which differs in fixed, rounds"):
         tune(FIXED | {"min_data_in_leaf": 3}, data, num_boost_round=9, study=tmp_path / "s", **args)
 
@@ -163,16 +163,16 @@ def _killer(*_: Any) -> None:
 def test_objectives_are_searched_with_their_own_parameters(data: RankingDataset) -> None:
     fixed = {name: value for name, value in FIXED.items() if name != "objective"}
     space = {"objective": Choice(("lightgbm:lambdarank", "regression"))}
-    found = tune(fixed, data, num_boost_round=4, trials=5, folds=2, space=space, trees=False)
-    assert {t.params["objective"] for t in found.trials} == {"lightgbm:lambdarank", "regression"}
+    search_result = tune(fixed, data, num_boost_round=4, trials=5, folds=2, space=space, trees=False)
+    assert {t.params["objective"] for t in search_result.trials} == {"lightgbm:lambdarank", "regression"}
 
 
 def test_a_linear_model_is_tuned_without_trees(data: RankingDataset) -> None:
     space = {"lambda_l2": Span(1e-4, 1.0, log=True)}
     fixed = {"objective": "regression", "eval_at": [5]}
-    found = tune(fixed, data, num_boost_round=3, trials=2, folds=2, space=space, backend="linear")
-    assert [set(t.params) for t in found.trials] == [{"lambda_l2"}] * 2
-    assert all(t.state == "done" for t in found.trials)
+    search_result = tune(fixed, data, num_boost_round=3, trials=2, folds=2, space=space, backend="linear")
+    assert [set(t.params) for t in search_result.trials] == [{"lambda_l2"}] * 2
+    assert all(t.state == "done" for t in search_result.trials)
 
 
 def test_what_cannot_be_searched_is_refused(data: RankingDataset, tmp_path: Path) -> None:
@@ -196,8 +196,10 @@ def test_what_cannot_be_searched_is_refused(data: RankingDataset, tmp_path: Path
 
 
 def test_a_trial_that_falls_far_behind_is_given_up_after_some_folds(data: RankingDataset) -> None:
-    found = tune(FIXED, data, num_boost_round=30, trials=6, folds=3, space={"num_leaves": Choice((2, 15))}, trees=False)
-    worst = [trial for trial in found.trials if trial.params["num_leaves"] == 2]
+    search_result = tune(
+        FIXED, data, num_boost_round=30, trials=6, folds=3, space={"num_leaves": Choice((2, 15))}, trees=False
+    )
+    worst = [trial for trial in search_result.trials if trial.params["num_leaves"] == 2]
     assert "given up" in {trial.state for trial in worst}
     assert all(math.isnan(trial.value) for trial in worst if trial.state == "given up")
 
@@ -216,12 +218,12 @@ def test_trials_that_all_fail_end_the_search(data: RankingDataset) -> None:
 
 
 def test_values_that_an_engine_refuses_fail_their_trial_alone(data: RankingDataset) -> None:
-    found = tune(
+    search_result = tune(
         FIXED, data, num_boost_round=3, trials=4, folds=2, trees=False, space={"max_bin": Span(1, 3, integer=True)}
     )
-    assert len(found.trials) == 4
-    assert any(t.state == "done" for t in found.trials)
-    for trial in found.trials:
+    assert len(search_result.trials) == 4
+    assert any(t.state == "done" for t in search_result.trials)
+    for trial in search_result.trials:
         assert math.isnan(trial.value) == (trial.state != "done")
 
 

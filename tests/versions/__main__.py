@@ -63,15 +63,15 @@ ENVIRONMENTS = (
 PACKAGES = ("lightgbm", "xgboost", "numpy", "numba", "pandas")
 
 
-def prepared(one: Environment, folder: Path, uv: str, interpreter: str) -> Path:
+def prepared(environment: Environment, folder: Path, uv: str, interpreter: str) -> Path:
     """The interpreter of the environment, which is made where it is not there."""
-    home, stamp = folder / one.name, repr(one)
+    home, stamp = folder / environment.name, repr(environment)
     python, done = home / "bin" / "python", home / ".made-for"
     if not done.is_file() or done.read_text() != stamp:
         run(uv, "venv", "--quiet", "--clear", "--python", interpreter, str(home))
-        how = ["--resolution", "lowest-direct"] if one.oldest else []
-        ours = [] if one.bare else ["--editable", f"{ROOT}[xgboost-cpu]", "pandas>=2"]
-        run(uv, "pip", "install", "--quiet", "--python", str(python), *how, *ours, *one.pins)
+        how = ["--resolution", "lowest-direct"] if environment.oldest else []
+        ours = [] if environment.bare else ["--editable", f"{ROOT}[xgboost-cpu]", "pandas>=2"]
+        run(uv, "pip", "install", "--quiet", "--python", str(python), *how, *ours, *environment.pins)
         done.write_text(stamp)
     return python
 
@@ -95,7 +95,9 @@ def versions(python: Path) -> list[str]:
     return run(str(python), "-c", code).splitlines()
 
 
-def compared(own: dict[str, list[float]], read: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
+def compared(
+    own_scores: dict[str, list[float]], read: dict[str, dict[str, Any]]
+) -> Iterator[tuple[str, str, str, str]]:
     """(model, way of reading it, what came of it, in words what else there is to say).
 
     Args:
@@ -103,14 +105,16 @@ def compared(own: dict[str, list[float]], read: dict[str, dict[str, Any]]) -> It
         read: model -> way -> the reader's scores, or its words.
     """
     for model, ways in read.items():
-        scores = np.array(own[model])
-        for way, found in ways.items():
-            if isinstance(found, dict):
-                ((kind, words),) = found.items()
+        scores = np.array(own_scores[model])
+        for way, outcome in ways.items():
+            if isinstance(outcome, dict):
+                ((kind, words),) = outcome.items()
                 yield model, way, kind, _VERSION.sub("X", words)
                 continue
-            apart = float(np.abs(np.array(found) - scores).max() / np.abs(scores).max())
-            kind = "same" if apart == 0.0 else "rounded" if apart <= ROUNDING else "other"
+            apart = float(np.abs(np.array(outcome) - scores).max() / np.abs(scores).max())
+            kind = "rounded" if apart <= ROUNDING else "other"
+            if apart == 0.0:
+                kind = "same"
             size = math.ceil(math.log10(apart)) if apart else 0
             yield model, way, kind, f"by at most 1e{size} of the largest" if apart else ""
 
@@ -125,11 +129,11 @@ def table(results: dict[str, dict[str, dict[str, Any]]], scores: dict[str, dict[
     lines = [f"| made by \\ read by | {' | '.join(results)} |", "|---" * (len(results) + 1) + "|"]
     exceptions: dict[tuple[str, str, str], dict[tuple[str, str], set[str]]] = defaultdict(lambda: defaultdict(set))
     well = True
-    for maker, own in scores.items():
+    for maker, own_scores in scores.items():
         cells = []
         for reader, read in results.items():
             count: Counter[str] = Counter()
-            for model, way, kind, words in compared(own, read[maker]):
+            for model, way, kind, words in compared(own_scores, read[maker]):
                 if way == "engine alone" and kind in ("other", "failed"):
                     kind = "misread"
                 count[kind] += 1
@@ -141,9 +145,9 @@ def table(results: dict[str, dict[str, dict[str, Any]]], scores: dict[str, dict[
     lines.append("")
     for (kind, way, words), pairs in sorted(exceptions.items()):
         models = sorted(set().union(*pairs.values()))
-        said = f": {words}" if words else ""
+        remark = f": {words}" if words else ""
         lines.append(
-            f"* {kind} ({way}): {', '.join(f'`{model}`' for model in models)}; {_places(pairs, results)}{said}"
+            f"* {kind} ({way}): {', '.join(f'`{model}`' for model in models)}; {_places(pairs, results)}{remark}"
         )
     return "\n".join(lines) + "\n", well
 
@@ -154,9 +158,11 @@ def _places(pairs: Iterable[tuple[str, str]], readers: Iterable[str]) -> str:
     for maker, reader in pairs:
         of_maker[maker].append(reader)
     makers: dict[str, list[str]] = defaultdict(list)
-    for maker, found in of_maker.items():
-        makers["all" if len(found) == len(list(readers)) else ", ".join(found)].append(maker)
-    return "; ".join(f"made by {', '.join(found)}, read by {by}" for by, found in makers.items())
+    for maker, readers_of_maker in of_maker.items():
+        makers["all" if len(readers_of_maker) == len(list(readers)) else ", ".join(readers_of_maker)].append(maker)
+    return "; ".join(
+        f"made by {', '.join(makers_of_readers)}, read by {by}" for by, makers_of_readers in makers.items()
+    )
 
 
 def main(words: list[str] | None = None) -> int:
@@ -166,23 +172,31 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, default=ROOT / ".venv-versions")
     parser.add_argument("--python", action="append", default=[], metavar="3.12=PATH")
     parser.add_argument("--out", type=Path)
-    given = parser.parse_args(words)
-    interpreters = dict(one.split("=", 1) for one in given.python if not one.endswith("="))
-    given.folder.mkdir(parents=True, exist_ok=True)
-    folder = given.folder.resolve()
-    known, scores, readers = {}, {}, {}
+    arguments = parser.parse_args(words)
+    interpreters = dict(setting.split("=", 1) for setting in arguments.python if not setting.endswith("="))
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    folder = arguments.folder.resolve()
+    package_versions, scores, readers = {}, {}, {}
     quiet = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_WAIT_POLICY": "passive"}
-    for one in ENVIRONMENTS:
-        python = prepared(one, folder, given.uv, interpreters.get(one.python, one.python))
-        known[one.name] = versions(python)
-        print(f"{one.name}: {' '.join(known[one.name])}", file=sys.stderr, flush=True)  # noqa: T201
-        made = folder / "models" / one.name
-        shutil.rmtree(made, ignore_errors=True)
-        made.mkdir(parents=True)
-        run(str(python), "-m", "tests.versions.models", "bare" if one.bare else "make", str(made), env=quiet)
-        scores[one.name] = json.loads((made / "scores.json").read_text())
-        if not one.bare:
-            readers[one.name] = python
+    for environment in ENVIRONMENTS:
+        python = prepared(environment, folder, arguments.uv, interpreters.get(environment.python, environment.python))
+        package_versions[environment.name] = versions(python)
+        print(f"{environment.name}: {' '.join(package_versions[environment.name])}", file=sys.stderr, flush=True)  # noqa: T201
+        models_folder = folder / "models" / environment.name
+        shutil.rmtree(models_folder, ignore_errors=True)
+        models_folder.mkdir(parents=True)
+        mode = "bare" if environment.bare else "make"
+        run(
+            str(python),
+            "-m",
+            "tests.versions.models",
+            mode,
+            str(models_folder),
+            env=quiet,
+        )
+        scores[environment.name] = json.loads((models_folder / "scores.json").read_text())
+        if not environment.bare:
+            readers[environment.name] = python
     results = {}
     for name, python in readers.items():
         result = folder / f"{name}.json"
@@ -190,12 +204,12 @@ def main(words: list[str] | None = None) -> int:
         run(str(python), "-m", "tests.versions.models", "read", str(result), *folders, env=quiet)
         results[name] = json.loads(result.read_text())
     heads = "| | Python | LightGBM | XGBoost | NumPy | Numba | pandas |\n" + "|---" * (len(PACKAGES) + 2) + "|\n"
-    rows = "".join(f"| {name} | {' | '.join(found)} |\n" for name, found in known.items())
+    rows = "".join(f"| {name} | {' | '.join(numbers)} |\n" for name, numbers in package_versions.items())
     text, well = table(results, scores)
     page = f"{heads}{rows}\n{text}"
     print(page)  # noqa: T201
-    if given.out is not None:
-        given.out.write_text(page)
+    if arguments.out is not None:
+        arguments.out.write_text(page)
     return 0 if well else 1
 
 

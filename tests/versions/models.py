@@ -41,11 +41,11 @@ ROUNDS = 5
 def table(rows: int, seed: int) -> np.ndarray:
     """float32[rows, 5]: zeros, missing values, and codes."""
     rng = np.random.default_rng(seed)
-    found = rng.normal(size=(rows, 5)).astype(np.float32)
-    found[rng.random(found.shape) < 0.2] = np.nan
-    found[:, 2] = rng.integers(0, 3, rows)
-    found[:, CODES] = rng.integers(0, 8, rows)
-    return found
+    values = rng.normal(size=(rows, 5)).astype(np.float32)
+    values[rng.random(values.shape) < 0.2] = np.nan
+    values[:, 2] = rng.integers(0, 3, rows)
+    values[:, CODES] = rng.integers(0, 8, rows)
+    return values
 
 
 def grades(X: np.ndarray) -> np.ndarray:
@@ -68,10 +68,10 @@ def lettered(X: np.ndarray) -> pd.DataFrame:
 
 def ours(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
     """File name -> what trains the model in it."""
-    data, frame, letters = (
-        boostrank.RankingDataset.from_arrays(rows, y, group=[DOCUMENTS] * QUERIES)
-        for rows in (X, named(X), lettered(X))
-    )
+    group = [DOCUMENTS] * QUERIES
+    data = boostrank.RankingDataset.from_arrays(X, y, group=group)
+    frame = boostrank.RankingDataset.from_arrays(named(X), y, group=group)
+    letters = boostrank.RankingDataset.from_arrays(lettered(X), y, group=group)
 
     def train(objective: str = "lambdarank", backend: str = "lightgbm", **more: Any) -> Any:
         rows = more.pop("rows", data)
@@ -80,7 +80,7 @@ def ours(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
     def average(backend: str) -> Any:
         return boostrank.average([train(backend=backend, seed=seed) for seed in (1, 2)])
 
-    found: dict[str, Callable[[], Any]] = {
+    trainings: dict[str, Callable[[], Any]] = {
         "lightgbm.txt": train,
         "lightgbm-start.txt": lambda: train("auto"),
         "lightgbm-categories.txt": lambda: train(categorical_feature=[CODES], min_data_per_group=5),
@@ -98,7 +98,7 @@ def ours(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
         "xgboost-average.json": lambda: average("xgboost"),
         "linear.json": lambda: boostrank.train({"objective": "lambdarank"}, data, ROUNDS, backend="linear"),
     }
-    return found
+    return trainings
 
 
 def bare_lightgbm(X: Any, y: np.ndarray, **more: Any) -> lgb.Booster:
@@ -140,11 +140,11 @@ def by_engine(path: Path, rows: Any) -> np.ndarray:
         return np.asarray(lgb.Booster(model_file=str(path)).predict(rows, raw_score=True, num_threads=1))
     booster = xgb.Booster({"nthread": 1})
     booster.load_model(path)
-    given: dict[str, Any] = {}
+    column_options: dict[str, Any] = {}
     if isinstance(rows, np.ndarray):
         types = booster.feature_types or (TYPES if "categories" in path.name else None)
-        given = {"feature_names": booster.feature_names, "feature_types": types}
-    data = xgb.DMatrix(rows, enable_categorical=True, nthread=1, **given)
+        column_options = {"feature_names": booster.feature_names, "feature_types": types}
+    data = xgb.DMatrix(rows, enable_categorical=True, nthread=1, **column_options)
     return np.asarray(booster.predict(data, output_margin=True), dtype=np.float64)
 
 
@@ -176,13 +176,15 @@ def make(folder: Path, bare: bool) -> None:
 
 def rows_for(name: str, rows: np.ndarray) -> Any:
     """As the model of that name takes them."""
-    return named(rows) if "frame" in name else lettered(rows) if "letters" in name else rows
+    if "frame" in name:
+        return named(rows)
+    return lettered(rows) if "letters" in name else rows
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
     """Model -> way of reading it -> its scores, or the words of the refusal, or what went wrong."""
     rows = np.load(folder / "rows.npy")
-    found: dict[str, dict[str, Any]] = {}
+    outcomes: dict[str, dict[str, Any]] = {}
     for name in json.loads((folder / "scores.json").read_text()):
         ways = {"boostrank": by_boostrank}
         if not name.startswith("bare"):
@@ -190,8 +192,8 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
         # Names of categories beyond ASCII stand in our record alone, not in XGBoost's file.
         if not name.startswith(("linear", "xgboost-letters")):
             ways["engine alone"] = by_engine
-        found[name] = {way: _outcome(score, folder / name, rows_for(name, rows)) for way, score in ways.items()}
-    return found
+        outcomes[name] = {way: _outcome(score, folder / name, rows_for(name, rows)) for way, score in ways.items()}
+    return outcomes
 
 
 def _outcome(score: Callable[[Path, Any], np.ndarray], path: Path, rows: Any) -> Any:

@@ -62,16 +62,16 @@ def check(X: Any, y: Any, qid: Any, group: Any, weight: Any, k: Any, **options: 
     with np.errstate(all="ignore"):
         try:
             table = _built(**X, count=None)
-            given = {n: _built(**a, damage=[], count=3) for n, a in (("qid", qid), ("weight", weight), ("k", k)) if a}
+            arrays = {n: _built(**a, damage=[], count=3) for n, a in (("qid", qid), ("weight", weight), ("k", k)) if a}
             labels = _built(**y, damage=[], count=3) if y else np.arange(ROWS) % 3
         except (ValueError, TypeError, OverflowError, IndexError, NotImplementedError):  # numpy cannot make it
             return
     if group is not None:
-        given["group"] = group
+        arrays["group"] = group
     elif qid is None:
-        given["group"] = [6, 6]
+        arrays["group"] = [6, 6]
     with may_refuse():
-        data = boostrank.RankingDataset.from_arrays(table, labels, **given, **options)
+        data = boostrank.RankingDataset.from_arrays(table, labels, **arrays, **options)
         if data.n_documents != len(data.labels) or int(data.queries.ptr[-1]) != data.n_documents:
             raise PromiseBroken("documents, labels and queries of different lengths")
         if not np.isfinite(data.labels).all():
@@ -108,7 +108,8 @@ def _built(
         case "strided":
             return np.repeat(array, 2, axis=0)[::2]
         case "csr" | "csc" | "coo" | "bsr" | "csr_array":
-            sparse = getattr(sp, kind if "_" in kind else f"{kind}_matrix")(array)
+            constructor = kind if "_" in kind else f"{kind}_matrix"
+            sparse = getattr(sp, constructor)(array)
             for name, at, value in damage:
                 part = getattr(sparse, name, None)
                 if part is not None and part.ndim == 1 and len(part):

@@ -49,13 +49,13 @@ def arrays_of(path: Path) -> dict[str, Any]:
 @st.composite
 def _drawn(draw: Any) -> dict[str, Any]:
     entries = entries_in(good())
-    place = draw(st.integers(0, len(entries) - 1))
-    header = json.loads(arrays_of(entries[place])[_HEADER].tobytes())
-    rest = {key: value for key, value in header.items() if key != "key"}
+    number = draw(st.integers(0, len(entries) - 1))
+    header = json.loads(arrays_of(entries[number])[_HEADER].tobytes())
+    fields = {key: value for key, value in header.items() if key != "key"}
     return {
-        "place": place,
-        "header": json.dumps(draw(edited(rest))),
-        "body": draw(st.none() | damaged(entries[place].read_bytes()[:-_DIGEST])),
+        "place": number,
+        "header": json.dumps(draw(edited(fields))),
+        "body": draw(st.none() | damaged(entries[number].read_bytes()[:-_DIGEST])),
     }
 
 

@@ -48,23 +48,23 @@ def train(path: Path, backend: str, *, resume: bool, callbacks: list[Any]) -> No
 @cache
 def written() -> dict[str, bytes]:
     """A checkpoint of three rounds by each engine."""
-    found = {}
+    bodies = {}
     for backend in ("lightgbm", "xgboost"):
         path = Path(f"{backend}.checkpoint")
         path.unlink(missing_ok=True)
         train(path, backend, resume=False, callbacks=[_Stop])
-        found[backend] = path.read_bytes()
-    return found
+        bodies[backend] = path.read_bytes()
+    return bodies
 
 
 @st.composite
 def _drawn(draw: Any) -> dict[str, Any]:
     backend = draw(st.sampled_from(["lightgbm", "xgboost"]))
-    first, _, header, rest = written()[backend].split(b"\n", 3)
+    first, _, header, state = written()[backend].split(b"\n", 3)
     header = json.dumps(draw(edited(json.loads(header)))).encode()
     if draw(st.integers(0, 2)) == 0:
-        rest = draw(damaged(rest))
-    content = header + b"\n" + rest
+        state = draw(damaged(state))
+    content = header + b"\n" + state
     return {"backend": backend, "body": b"%s\n%s\n%s" % (first, hashlib.sha256(content).hexdigest().encode(), content)}
 
 

@@ -114,7 +114,11 @@ def made() -> None:
 def options_of(name: str) -> list[click.Option]:
     """What the command may be given."""
     command = commands()[name]
-    return [one for one in command.params if isinstance(one, click.Option) and not {*one.opts} & _LONG]
+    return [
+        parameter
+        for parameter in command.params
+        if isinstance(parameter, click.Option) and not {*parameter.opts} & _LONG
+    ]
 
 
 @st.composite

@@ -35,9 +35,9 @@ def check(text: bytes, **options: Any) -> None:
     skip = options["on_bad_line"] == "skip"
     reading = {"missing_tokens": options["missing_tokens"], "inf": options["inf"], "max_feature": _MAX_FEATURE}
     try:
-        wanted, refused_at = twin.parse(text, skip=skip, **reading), None
+        expected, refused_at = twin.parse(text, skip=skip, **reading), None
     except twin.Refused as error:
-        wanted, refused_at = None, error.line
+        expected, refused_at = None, error.line
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -53,16 +53,16 @@ def check(text: bytes, **options: Any) -> None:
         if not isinstance(error, FileFormatError) or error.line not in (refused_at, 0):
             raise PromiseBroken(f"another line than the twin's {refused_at}") from error
         return
-    if wanted is None:
+    if expected is None:
         raise PromiseBroken("read what the twin refuses")
-    if not same_bits(dense(data), wanted.dense()) or not np.array_equal(data.labels, wanted.labels()):
+    if not same_bits(dense(data), expected.dense()) or not np.array_equal(data.labels, expected.labels()):
         raise PromiseBroken("other numbers than the twin's")
-    if data.queries.row_ids().tolist() != wanted.qids():
+    if data.queries.row_ids().tolist() != expected.qids():
         raise PromiseBroken("other queries than the twin's")
-    if data.document_names.tolist() != [row.name for row in wanted.rows]:
+    if data.document_names.tolist() != [row.name for row in expected.rows]:
         raise PromiseBroken("other names than the twin's")
-    if not wanted.bad and options["inf"] == "keep":
-        _compare_with_sklearn(text, data, wanted.base)
+    if not expected.bad and options["inf"] == "keep":
+        _compare_with_sklearn(text, data, expected.base)
 
 
 def _compare_with_sklearn(text: bytes, data: Any, base: int) -> None:
@@ -73,9 +73,11 @@ def _compare_with_sklearn(text: bytes, data: Any, base: int) -> None:
         return
     if len(labels) != len(data.labels) or data.queries.qid.dtype.kind != "i":
         return
-    ours, given = dense(data), theirs.toarray().astype(np.float32)
-    width = min(ours.shape[1], given.shape[1])
-    if not np.array_equal(ours[:, :width], given[:, :width], equal_nan=True) or not np.array_equal(labels, data.labels):
+    ours, of_sklearn = dense(data), theirs.toarray().astype(np.float32)
+    width = min(ours.shape[1], of_sklearn.shape[1])
+    if not np.array_equal(ours[:, :width], of_sklearn[:, :width], equal_nan=True) or not np.array_equal(
+        labels, data.labels
+    ):
         raise PromiseBroken("other numbers than scikit-learn's")
     if not np.array_equal(qid, data.queries.row_ids()):
         raise PromiseBroken("other queries than scikit-learn's")

@@ -22,13 +22,13 @@ def made() -> list[tuple[bytes, Any]]:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
     data = boostrank.RankingDataset.from_arrays(X, y, group=[10] * 6)
-    found = []
+    models = []
     for more in ({}, {"start": "linear"}, {"within_query": "rank"}):
         params = {"objective": "lambdarank", "num_leaves": 3, "verbose": -1, "min_data_in_leaf": 2, "num_threads": 1}
         model = boostrank.train(params, data, num_boost_round=2, valid_sets=[data], **more)
         model.save("sidecars")
-        found.append((Path("sidecars").read_bytes(), json.loads(sidecar_path("sidecars").read_text())))
-    return found
+        models.append((Path("sidecars").read_bytes(), json.loads(sidecar_path("sidecars").read_text())))
+    return models
 
 
 @st.composite

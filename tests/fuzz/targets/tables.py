@@ -54,18 +54,19 @@ cases = st.one_of(
 )
 
 
-def check(ending: str, body: bytes, **made: Any) -> None:
+def check(ending: str, body: bytes, **contents: Any) -> None:
     path = Path(f"table.{ending}")
-    if made:
-        _write(path, **made)
+    if contents:
+        _write(path, **contents)
     else:
         path.write_bytes(body)
     with may_refuse():
         data = boostrank.read(path, threads=1)
         if len(data.labels) != data.n_documents or not np.isfinite(data.labels).all():
             raise PromiseBroken("labels that are no numbers")
-        if not made:
-            _compare(data, body, "," if ending == "csv" else "\t")
+        if not contents:
+            delimiter = "," if ending == "csv" else "\t"
+            _compare(data, body, delimiter)
 
 
 def _compare(data: RankingDataset, body: bytes, delimiter: str) -> None:
@@ -73,7 +74,7 @@ def _compare(data: RankingDataset, body: bytes, delimiter: str) -> None:
     if b'"' in body or data.categorical or b"\r" in body.replace(b"\r\n", b""):
         return
     lines = [line for line in body.decode("utf-8-sig").replace("\r\n", "\n").split("\n") if line]
-    names, *rows = (line.split(delimiter) for line in lines)
+    names, *rows = [line.split(delimiter) for line in lines]
     if len(rows) != data.n_documents:
         raise PromiseBroken("another number of rows than lines")
     table = dense(data)
@@ -83,11 +84,11 @@ def _compare(data: RankingDataset, body: bytes, delimiter: str) -> None:
         for i, row in enumerate(rows):
             text = row[names.index(name)]
             if (word := text.strip().lower()) in ("", "nan", "null", "na", "+nan", "-nan", "n/a", "none"):
-                wanted = math.nan
+                expected = math.nan
             else:
-                wanted = float({"true": 1, "false": 0}.get(word, text))
+                expected = float({"true": 1, "false": 0}.get(word, text))
             with np.errstate(over="ignore"):
-                if not np.array_equal(np.float32(wanted), table[i, j], equal_nan=True):
+                if not np.array_equal(np.float32(expected), table[i, j], equal_nan=True):
                     raise PromiseBroken(f"another number than float's: {text!r} {table[i, j]!r}")
 
 
@@ -97,7 +98,8 @@ def _write(
     kinds = [*key_types, *types]
     columns = {}
     for j, (name, kind) in enumerate(zip(["label", "qid", "a", "b", "c", "d"], kinds, strict=False)):
-        values = [None if 6 * j + i in nulls else _value(kind, i // 3 if j == 1 else i % 3) for i in range(6)]
+        numbers = [i // 3 if j == 1 else i % 3 for i in range(6)]
+        values = [None if 6 * j + i in nulls else _value(kind, number) for i, number in enumerate(numbers)]
         columns[name] = pa.array(values, _arrow_type(kind))
     table = pa.table(columns)
     match path.suffix:
@@ -115,8 +117,12 @@ def _write(
 
 
 def _arrow_type(kind: str) -> Any:
-    made = {"dictionary": pa.dictionary(pa.int8(), pa.string()), "date": pa.date32(), "list": pa.list_(pa.int8())}
-    return made[kind] if kind in made else getattr(pa, {"bool": "bool_"}.get(kind, kind))()
+    arrow_types = {
+        "dictionary": pa.dictionary(pa.int8(), pa.string()),
+        "date": pa.date32(),
+        "list": pa.list_(pa.int8()),
+    }
+    return arrow_types[kind] if kind in arrow_types else getattr(pa, {"bool": "bool_"}.get(kind, kind))()
 
 
 def _value(kind: str, number: int) -> Any:

@@ -45,47 +45,47 @@ def inputs(grades: int = 5, *, empty: bool = True) -> Inputs:
     return {"sizes": sizes.tolist(), "labels": labels.tolist(), "scores": scores.tolist(), "docnos": docnos}
 
 
-def by_catboost(given: Inputs) -> dict[str, float]:
+def by_catboost(case: Inputs) -> dict[str, float]:
     """Metric -> mean. Its ERR takes labels for probabilities: they are divided by 4 there."""
     from catboost.utils import eval_metric
 
-    groups = np.repeat(np.arange(len(given["sizes"])), given["sizes"])
-    labels = np.array(given["labels"])
+    groups = np.repeat(np.arange(len(case["sizes"])), case["sizes"])
+    labels = np.array(case["labels"])
 
     def value(metric: str, labels: Any) -> float:
-        return float(eval_metric(labels, given["scores"], metric, group_id=groups)[0])
+        return float(eval_metric(labels, case["scores"], metric, group_id=groups)[0])
 
     values = {f"{ours}@{k}": value(f"{name}:top={k}", labels) for ours, name in CATBOOST.items() for k in CUTS}
     return values | {f"err@{k}": value(f"ERR:top={k}", labels / 4.0) for k in CUTS}
 
 
-def by_trec_eval(given: Inputs) -> dict[str, list[float]]:
+def by_trec_eval(case: Inputs) -> dict[str, list[float]]:
     """Metric -> value of each query."""
     import pytrec_eval
 
-    ends = np.cumsum(given["sizes"])[:-1]
+    ends = np.cumsum(case["sizes"])[:-1]
 
     def by_query(values: list[Any]) -> dict[str, dict[str, Any]]:
-        lists = zip(np.split(np.array(given["docnos"]), ends), np.split(np.array(values), ends), strict=True)
+        lists = zip(np.split(np.array(case["docnos"]), ends), np.split(np.array(values), ends), strict=True)
         return {str(q): dict(zip(n.tolist(), v.tolist(), strict=True)) for q, (n, v) in enumerate(lists)}
 
     evaluator = pytrec_eval.RelevanceEvaluator(
-        by_query([int(label) for label in given["labels"]]), {*TREC.values(), *TREC_CUT.values()}
+        by_query([int(label) for label in case["labels"]]), {*TREC.values(), *TREC_CUT.values()}
     )
-    found = evaluator.evaluate(by_query(given["scores"]))
+    of_queries = evaluator.evaluate(by_query(case["scores"]))
     names = TREC | {f"{ours}@{k}": f"{trec}_{k}" for ours, trec in TREC_CUT.items() for k in TREC_CUTS}
-    return {ours: [found[str(q)][trec] for q in range(len(found))] for ours, trec in names.items()}
+    return {ours: [of_queries[str(q)][trec] for q in range(len(of_queries))] for ours, trec in names.items()}
 
 
 def versions(*packages: str) -> dict[str, str]:
     """Of those that are installed."""
-    found = {}
+    installed = {}
     for package in packages:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 if __name__ == "__main__":
@@ -94,12 +94,12 @@ if __name__ == "__main__":
         ("trec_eval", ("pytrec_eval", "pytrec_eval-terrier"), by_trec_eval),
     ):
         drawn = inputs()
-        told = {
+        document = {
             "made by": versions(*packages, "numpy"),
             "recipe": f"tests.metrics.golden.make.inputs() with seed {SEED}",
             "inputs": drawn,
             "values": values_by(drawn),
         }
         # One list a line.
-        text = re.sub(r"\n {3,}|\n  (?=\])", " ", json.dumps(told, indent=1))
+        text = re.sub(r"\n {3,}|\n  (?=\])", " ", json.dumps(document, indent=1))
         Path(__file__).with_name(f"{name}.json").write_text(text + "\n")

@@ -44,7 +44,7 @@ def write_rows(path: str, queries: range, documents: int, seed: int) -> None:
             label = int(np.clip(round(first + (code % 2) + 0.3 * rng.normal()), 0, 3))
             cells = {1: f"{first:.1f}", 2: "nan" if rng.random() < 0.2 else f"{second:.1f}", 3: third, 4: code}
             cells[5] = f"{last:.2f}"
-            words = (f"{place}:{value}" for place, value in cells.items() if value != 0)
+            words = (f"{column}:{value}" for column, value in cells.items() if value != 0)
             lines.append(f"{label} qid:{query} {' '.join(words)}\n")
     Path(path).write_text("".join(lines))
 
@@ -57,7 +57,7 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
         return boostrank.train({**TREES, "objective": objective, **more}, data, rounds, **options)
 
     mixture = {"objective": "mix(shf-sdcg(sigma=linear(1, 0.2)), xe-ndcg, mix=0.25)"}
-    found: dict[str, Callable[[], Any]] = {
+    trainings: dict[str, Callable[[], Any]] = {
         "lightgbm.txt": lambda: train(**mixture, metric="ndcg@5,map", valid_sets=[valid], early_stopping_round=2),
         "lightgbm-auto.txt": lambda: train("auto"),
         "lightgbm-dart.txt": lambda: train("lambdarank", boosting="dart", drop_rate=0.5),
@@ -98,7 +98,7 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
         more = {"min_data_per_group": 5} if backend == "lightgbm" else {}
         return boostrank.train({**TREES, "objective": "lambdarank", **more}, named(data), ROUNDS, backend=backend)
 
-    return found
+    return trainings
 
 
 _OPTIONS = (
@@ -113,7 +113,8 @@ def named(data: Any) -> Any:
     table = pd.DataFrame(np.asarray(data.features), columns=["f1", "f2", "f3", "f4", "ö5"])
     names = np.array(["größe", "b b", "c,d", "", "e"], dtype=object)
     codes = table["f4"].astype(int)
-    table["f4"] = pd.Categorical([names[code] if code < 5 else None for code in codes], categories=list(names))
+    names_of_rows = [names[code] if code < 5 else None for code in codes]
+    table["f4"] = pd.Categorical(names_of_rows, categories=list(names))
     return boostrank.RankingDataset.from_arrays(table, data.labels, group=np.diff(data.queries.ptr))
 
 
@@ -137,9 +138,9 @@ STUDY = (
 
 def make_checkpoints(data: Any, valid: Any) -> None:
     """The state after four rounds, and the model after six."""
-    for name, given in CHECKPOINTS.items():
+    for name, settings in CHECKPOINTS.items():
         model = boostrank.train(
-            given["params"], data, given["rounds"], valid_sets=[valid], backend=given["backend"],
+            settings["params"], data, settings["rounds"], valid_sets=[valid], backend=settings["backend"],
             checkpoint=boostrank.Checkpoint(name, every=4),
         )  # fmt: skip
         model.save(f"{name}.model")
@@ -185,7 +186,7 @@ def facts_of(model: Any) -> dict[str, Any]:
 
 def make(folder: Path) -> None:
     """Write all of it into an empty folder."""
-    here = Path.cwd()
+    previous_folder = Path.cwd()
     os.chdir(folder)  # files are named as they lie there
     try:
         write_rows("rows.txt", range(16), 12, seed=1)
@@ -203,7 +204,7 @@ def make(folder: Path) -> None:
         make_records()
         Path("expected.json").write_text(json.dumps(expected))
     finally:
-        os.chdir(here)
+        os.chdir(previous_folder)
 
 
 def main(path: Path) -> None:
@@ -220,5 +221,8 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    here = Path(__file__).parent
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else here / f"{boostrank.__version__}.tar.gz")
+    golden_folder = Path(__file__).parent
+    archive = golden_folder / f"{boostrank.__version__}.tar.gz"
+    if len(sys.argv) > 1:
+        archive = Path(sys.argv[1])
+    main(archive)

@@ -54,7 +54,8 @@ class Toy(Backend):
     def train(self, request: TrainRequest) -> tuple[ToyBooster, int]:
         assert request.gradient is not None
         rows, rate = request.train.rows, float(request.params.get("learning_rate", 0.3))
-        booster = Stumps(request.train.feature_names, list(request.earlier.native.trees if request.earlier else []))
+        trees = list(request.earlier.native.trees) if request.earlier else []
+        booster = Stumps(request.train.feature_names, trees)
         rounds = Rounds(request, booster, len(booster.trees), lambda data: booster.scores(data.rows))
         for number in rounds:
             grad, hess = request.gradient(booster.scores(rows), request.train, number)

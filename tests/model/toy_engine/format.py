@@ -79,7 +79,7 @@ class ToyFormat(ModelFormat):
 
     def merge(self, models: Sequence[Stumps]) -> bytes:
         n = len(models)
-        trees = [(column, t, left / n, right / n) for one in models for column, t, left, right in one.trees]
+        trees = [(column, t, left / n, right / n) for model in models for column, t, left, right in model.trees]
         return Stumps(models[0].feature_names, trees).to_bytes()
 
 
