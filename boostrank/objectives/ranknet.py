@@ -47,7 +47,7 @@ _FACTORS = 512
 
 
 @objective_kernel(
-    params=PARAMS, scratch="r group_r one wrong every equal state:3", int_scratch="member grade spare", by_score=True
+    params=PARAMS, scratch="r group_r ones wrong every equal state:3", int_scratch="member grade spare", by_score=True
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """Sum the logistic losses of the pairs, pair by pair in short lists and else by sums."""
@@ -76,7 +76,8 @@ def _logistic_pairs(
                 e = 0.0 if e < UNDERFLOW else e
                 z[i] = e
                 above = 1.0 / (1.0 + e)
-                right, wrong = 1.0 if g[i] > gain else 0.0, 1.0 if g[i] < gain else 0.0
+                right = 1.0 if g[i] > gain else 0.0
+                wrong = 1.0 if g[i] < gain else 0.0
                 f = alpha * above * (right * e - wrong)
                 h = alpha * alpha * (right + wrong) * e * above * above
                 grad[i] -= f
@@ -103,7 +104,7 @@ def _logistic_sums(
     all documents, documents of equal gain are subtracted, and misordered pairs are counted. Likewise, the loss of a
     pair is ln(1 + t), plus |u| if it is misordered.
     """
-    n, r, group_r, one, wrong = s.shape[0], scratch.r, scratch.group_r, scratch.one, scratch.wrong
+    n, r, group_r, ones, wrong = s.shape[0], scratch.r, scratch.group_r, scratch.ones, scratch.wrong
     every, equal, state, member, grade = scratch.every, scratch.equal, scratch.state, scratch.member, scratch.grade
     grades = group_by_gain(g, member, grade, scratch.spare)
     gather(s, member, every)
