@@ -215,7 +215,7 @@ def _loss_of_every_pair(sums: int, s: Float64Array, c: Float64Array, alpha: floa
     for i in range(1, n):
         # A pair that i should win costs u more: sum the distances to all documents above.
         apart = min(apart + i * min(alpha * (s[i - 1] - s[i]), LARGEST), LARGEST)
-        value += c[i] * (found[i] + apart)
+        value += c[i] * (losses[i] + apart)
     return value
 
 

@@ -50,7 +50,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     for i in range(n):
         value += p[i] * (log_sum + min(top - scores[i], LARGEST))
         grad[i] = q[i] - p[i]
-        hess[i] = q[i] * rest[i]
+        hess[i] = q[i] * complement[i]
     return bounded(value)
 
 

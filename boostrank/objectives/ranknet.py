@@ -112,9 +112,9 @@ def _logistic_sums(
     decays(every, alpha, group_r)
     cut_between_grades(group_r, member, grade)
     # Misordered pairs: the number that end at a document minus those that begin, and their total length.
-    one[:] = 1.0
+    ones[:] = 1.0
     wrong[:] = 0.0
-    add_wrong_pairs(grade, grades, one, every, wrong, state)
+    add_wrong_pairs(grade, grades, ones, every, wrong, state)
     value, across = 0.0, 0.0
     for i in range(n):
         value += across * min(alpha * (s[i - 1] - s[i]), LARGEST) if i > 0 else 0.0
@@ -124,8 +124,8 @@ def _logistic_sums(
     equal[:] = 0.0
 
     # Gradient.
-    add_curve(sums, SIGMOID, r, one, -1.0, 1.0, every, state)
-    add_curve(sums, SIGMOID, group_r, one, -1.0, 1.0, equal, state)
+    add_curve(sums, SIGMOID, r, ones, -1.0, 1.0, every, state)
+    add_curve(sums, SIGMOID, group_r, ones, -1.0, 1.0, equal, state)
     for k in range(n):
         i = member[k]
         grad[i] = -alpha * (every[i] - equal[k] + wrong[i])
@@ -133,8 +133,8 @@ def _logistic_sums(
     # Curvature.
     every[:] = 0.0
     equal[:] = 0.0
-    add_curve(sums, SLOPE, r, one, 1.0, 1.0, every, state)
-    add_curve(sums, SLOPE, group_r, one, 1.0, 1.0, equal, state)
+    add_curve(sums, SLOPE, r, ones, 1.0, 1.0, every, state)
+    add_curve(sums, SLOPE, group_r, ones, 1.0, 1.0, equal, state)
     for k in range(n):
         i = member[k]
         hess[i] = alpha * alpha * max(every[i] - equal[k], 0.0)
@@ -142,8 +142,8 @@ def _logistic_sums(
     # Loss.
     every[:] = 0.0
     equal[:] = 0.0
-    add_curve(sums, SOFTPLUS, r, one, 1.0, 1.0, every, state)
-    add_curve(sums, SOFTPLUS, group_r, one, 1.0, 1.0, equal, state)
+    add_curve(sums, SOFTPLUS, r, ones, 1.0, 1.0, every, state)
+    add_curve(sums, SOFTPLUS, group_r, ones, 1.0, 1.0, equal, state)
     for i in range(n):
         value += every[i] - equal[i]
     return bounded(0.5 * value)

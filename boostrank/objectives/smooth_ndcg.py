@@ -307,7 +307,7 @@ def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, value
     return np.column_stack([targets[:, 0], mixture, worth]), np.column_stack([queries, nodes])
 
 
-def _settled(values: Mapping[str, Any], total: int) -> int:
+def _find_settled_round(values: Mapping[str, Any], total: int) -> int:
     return int(values["warm_rounds"])
 
 
@@ -358,7 +358,7 @@ SPEC = ObjectiveSpec(
     reference="Chapelle, Wu 2010: h_ij; eq (10), appendix 2; metrics 4.1, 4.2",
     prepare=_constants,
     shift_invariant=False,
-    settled=_settled,
+    settled=_find_settled_round,
     default_schedules={
         "sigma": "joined(constant(64); geometric(64, 0.015625); at={warm_rounds})",
         "mix": "joined(constant(1); constant(0); at={warm_rounds})",

@@ -59,10 +59,10 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     for i in range(n):
         p[i] /= total
         value += p[i] * (log_sum + min(highest - scores[i], LARGEST))
-        rest[i] = max(rest[i], _LEAST_REST)
+        complement[i] = max(complement[i], _LEAST_REST)
         grad[i] = q[i] - p[i]
-        hess[i] = q[i] * rest[i]
-        a[i] = grad[i] / rest[i]
+        hess[i] = q[i] * complement[i]
+        a[i] = grad[i] / complement[i]
     # Two correction terms of the Newton step.
     top = query.order[0]
     for _ in range(2):
@@ -75,7 +75,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         for i in range(n):
             term = q[i] * (others if i == top else others - a[i] + first)
             grad[i] += term
-            a[i] = term / rest[i]
+            a[i] = term / complement[i]
     return bounded(value)
 
 
