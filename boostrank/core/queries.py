@@ -342,7 +342,7 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     return whole
 
 
-def row_ids(ids: npt.ArrayLike, rows: int) -> npt.NDArray[Any]:
+def ids_of_rows(ids: npt.ArrayLike, rows: int) -> npt.NDArray[Any]:
     """Return `checked_ids`, and raise `DataError` unless there is one id per row."""
     checked = checked_ids(ids)
     if checked.size != rows:
