@@ -171,7 +171,8 @@ def from_files(
     target = TARGETS.get(files.target) if files.target else None
     if target is not None:
         _check_target(files, observer.say, engine=options.backend, within=options.within_query or "")
-        limited = options.within_limit(None if files.cluster else target.most_trees)
+        most_trees = None if files.cluster else target.most_trees
+        limited = options.within_limit(most_trees)
         if limited is not options:
             observer.say(f"--max-trees {target.most_trees}: the limit of {files.target}")
         options = limited
@@ -212,7 +213,8 @@ def load_options(options: Fit) -> Fit:
     metrics: list[Any] = []
     for metric in options.metrics:
         is_file = isinstance(metric, str) and ".py" in metric
-        metrics.append(load_metric(metric) if is_file else metric)
+        loaded = load_metric(metric) if is_file else metric
+        metrics.append(loaded)
     for name in ("objective", "gain"):
         if name in options.params:
             raise ParameterError(f"{name!r} is not a parameter of the engine; use --{name}")
@@ -450,6 +452,7 @@ class _LocalTraining:
             request.stopped = request.stopped or (folds is not None and len(folds["rounds"]) < len(names))
             if checkpoint and not request.stopped:
                 checkpoint.remove()
+        # Tell what became of the checkpoint.
         if checkpoint and checkpoint.resumed_at:
             observer.say(f"resumed after round {checkpoint.resumed_at}")
         if checkpoint and checkpoint.failures:

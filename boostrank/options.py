@@ -77,7 +77,9 @@ class Option:
         """A description of the allowed values, such as "at least 1", "0 to 1" or "stop, keep, missing"."""
         if self.choices:
             return ", ".join(self.choices)
-        low = f"above {self.gt:g}" if self.gt is not None else f"at least {self.ge:g}" if self.ge is not None else ""
+        low = "" if self.ge is None else f"at least {self.ge:g}"
+        if self.gt is not None:
+            low = f"above {self.gt:g}"
         if self.le is None:
             return low or "any number"
         return f"{self.ge:g} to {self.le:g}" if self.ge is not None else ", ".join([low, f"at most {self.le:g}"])
@@ -152,10 +154,11 @@ def _collect_options(struct: type[Any]) -> dict[str, Option]:
             option, kind = field.metadata["option"], str(field.type)
             default = {} if field.default is dataclasses.MISSING else field.default
             has_none = kind == "Any" or kind.endswith("None")
+            plain_kind = "str" if kind == "Any" else kind.removesuffix(" | None")
             options[name] = dataclasses.replace(
                 option,
                 name=name,
-                kind=option.kind or ("str" if kind == "Any" else kind.removesuffix(" | None")),
+                kind=option.kind or plain_kind,
                 default=default,
                 group=option.group or vars(base)["GROUP"],
                 required=option.required or (default is None and not has_none),
@@ -225,7 +228,10 @@ class Options:
         for name, kind in inspect.get_annotations(cls).items():
             field = vars(cls).get(name)
             if isinstance(field, dataclasses.Field) and field.default is None and not kind.endswith("None"):
-                field.default = False if kind == "bool" else () if kind.startswith("tuple") else None
+                if kind == "bool":
+                    field.default = False
+                elif kind.startswith("tuple"):
+                    field.default = ()
         dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
@@ -796,8 +802,10 @@ class ReadOptions(Options, group="Reading"):
             object.__setattr__(self, name, value)
 
         if not isinstance(self.zero_based, str):
-            put("zero_based", "auto" if self.zero_based is None else str(bool(self.zero_based)).lower())
+            zero_based = "auto" if self.zero_based is None else str(bool(self.zero_based)).lower()
+            put("zero_based", zero_based)
         super().__post_init__()
+        # Check what depends on several options, and convert text.
         if self.n_features is not None and self.n_features > self.max_feature + 1:
             raise ParameterError(f"n_features={self.n_features!r} is out of range; allowed: 1 to max_feature + 1")
         tokens = (self.missing_tokens,) if isinstance(self.missing_tokens, str) else tuple(self.missing_tokens)
@@ -812,7 +820,8 @@ class ReadOptions(Options, group="Reading"):
             except ValueError as error:
                 raise ParameterError(f"{name}={error}") from None
             put(name, tuple(map(str, columns)) or None)
-        put("label_map", None if self.label_map is None else parse_label_map(self.label_map) or None)
+        if self.label_map is not None:
+            put("label_map", parse_label_map(self.label_map) or None)
         if self.gain is not None:
             from boostrank.core.conventions import expression_of
 

@@ -91,7 +91,8 @@ class Survey:
         nonzero = (self.nonzero * self.features + added) / max(1, columns)
         is_dense = not self.is_sparse or added >= self.features
         used = self.used + added
-        return replace(self, features=columns, used=used, present=1.0 if is_dense else self.present, nonzero=nonzero)
+        present = 1.0 if is_dense else self.present
+        return replace(self, features=columns, used=used, present=present, nonzero=nonzero)
 
     @property
     def row_words(self) -> str:
@@ -127,7 +128,9 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
     if not sample.rows:
         rows = "labels, query ids and numbers" if spec.is_table else "`label qid:ID number:value ...`"
         raise DataError(f"{files[0]}: no row of the sample can be read as {rows}")
-    return sample.survey(disk, int(not sample.has_zero) if base is None else base)
+    if base is None:
+        base = int(not sample.has_zero)
+    return sample.survey(disk, base)
 
 
 def is_pipe(source: AnySource) -> bool:
@@ -215,8 +218,13 @@ class _Sample:
             self._top = max(self._top, int(block.counts[slots.TOP_ID]))
             self._cells += int(block.counts[slots.CELLS])
             dense = block.dense
-            self._nonzero += int(np.count_nonzero(block.cells()[2] if dense is None else dense))
-            self._used.update(np.unique(block.cells()[1]).tolist() if dense is None else range(dense.shape[1]))
+            if dense is None:
+                _, columns, values = block.cells()
+                self._nonzero += int(np.count_nonzero(values))
+                self._used.update(np.unique(columns).tolist())
+            else:
+                self._nonzero += int(np.count_nonzero(dense))
+                self._used.update(range(dense.shape[1]))
         return block.size
 
     def survey(self, disk: int | None, base: int) -> Survey:
@@ -323,7 +331,8 @@ def make_plan(work: Work, *, backend: str = "lightgbm", route: str = "auto", lim
     ]
     bound = free_memory() if limit is None else limit
     if math.isinf(candidates[0].peak):
-        return Plan(routes, candidates[0 if limit is None else -1], "its memory is unknown", bound)
+        candidate = candidates[0] if limit is None else candidates[-1]
+        return Plan(routes, candidate, "its memory is unknown", bound)
     # Floats in memory leave half of the free memory to other programs. Streamed rows need little.
     halved = limit is None and route == "auto"
     shares = {candidate: 0.5 if halved and candidate.name == "memory" else 1.0 for candidate in candidates}

@@ -238,8 +238,9 @@ class ModelInfo(
     @property
     def trained_rounds(self) -> int | None:
         """The number of rounds including the continued model's rounds, or None if unknown."""
-        asked, before = ((self.training or {}).get(name) for name in ("rounds", "rounds_before"))
-        return None if asked is None or before is None else before + asked  # type: ignore[operator]
+        training = self.training or {}
+        rounds, before = training.get("rounds"), training.get("rounds_before")
+        return None if rounds is None or before is None else before + rounds
 
 
 class Previous(Struct, kw_only=True):
@@ -384,7 +385,8 @@ def from_json(text: str | bytes, *, once: bool = False) -> Any:
         ValueError: invalid JSON, nested deeper than `MAX_NESTING`, or a repeated key.
     """
     try:
-        parsed = json.loads(text, object_pairs_hook=_unique if once else None)
+        hook = _unique if once else None
+        parsed = json.loads(text, object_pairs_hook=hook)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     level = [parsed]

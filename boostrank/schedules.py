@@ -169,13 +169,14 @@ def parse_schedule(text: str) -> Schedule:
     """
     call = _CALL.fullmatch(text)
     if call is None or call.group(1) not in _BY_NAME:
-        known = did_you_mean(text.split("(")[0].strip(), _BY_NAME)
-        raise ParameterError(f"{text!r} is not a schedule.{known}")
+        hint = did_you_mean(text.split("(")[0].strip(), _BY_NAME)
+        raise ParameterError(f"{text!r} is not a schedule.{hint}")
     name, body = call.group(1), call.group(2) or ""
     try:
         if name == "joined":
             first, second, at = split_outside_brackets(body, ";")
             return Joined(parse_schedule(first), parse_schedule(second), _count(at, "at", low=0))
+        # All other schedules take numbers, and rounds=N.
         numbers: list[float] = []
         rounds = None
         for part in filter(None, (p.strip() for p in body.split(","))):
@@ -195,7 +196,7 @@ def parse_schedule(text: str) -> Schedule:
     except ParameterError:
         raise
     except TypeError:
-        names = ", ".join(one.name for one in fields(_BY_NAME[name]))
+        names = ", ".join(field.name for field in fields(_BY_NAME[name]))
         raise ParameterError(f"schedule {text!r} cannot be read: {name} takes {names}") from None
     except ValueError as error:
         raise ParameterError(f"schedule {text!r} cannot be read: {error}") from None

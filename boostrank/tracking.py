@@ -370,7 +370,9 @@ def log_model(model: Any, name: str = "model", **options: Any) -> Any:
     names = [*model.feature_names, *([] if model.scores_rows_alone else [_QID])]
     # Arrays need columns without names. The columns of a data frame are matched by name in any case.
     numbered = model.scores_rows_alone and model.feature_names == default_feature_names(model.n_features)
-    columns = [ColSpec(AnyType(), None if numbered else name) for name in names]
+    columns = [ColSpec(AnyType(), name) for name in names]
+    if numbered:
+        columns = [ColSpec(AnyType()) for _ in names]
     signature = ModelSignature(Schema(columns), Schema([TensorSpec(np.dtype(np.float64), (-1,))]))
     engine = get_backend(model.backend)
     needs = [f"boostrank=={__version__}"]
@@ -397,4 +399,5 @@ class _Served:
         if list(getattr(model_input, "columns", ())) == list(range(self.model.n_features)):
             model_input = model_input.to_numpy()  # MLflow converted an array to a data frame
         alone = self.model.scores_rows_alone or not hasattr(model_input, "columns")
-        return self.model.predict(model_input, qid=None if alone else model_input[_QID])
+        qid = None if alone else model_input[_QID]
+        return self.model.predict(model_input, qid=qid)

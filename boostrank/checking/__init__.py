@@ -107,7 +107,9 @@ def cost(spec: ObjectiveSpec) -> Finding:
     elif power < _LINEAR and spec.quadratic:
         status, why = Status.NOTE, "the driver refuses lists of more than 50,000 documents unnecessarily"
         mend = "declare quadratic=False"
-    return Finding("speed", status if why else Status.PASS, message, "", why, mend)
+    if not why:
+        status = Status.PASS
+    return Finding("speed", status, message, "", why, mend)
 
 
 def _seconds_a_document(spec: ObjectiveSpec, length: int) -> float:

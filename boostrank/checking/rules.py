@@ -276,7 +276,8 @@ def _memory(probe: Probe, example: Example, values: Values) -> Fault | None:
     except IndexError as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == kernel.body.__code__.co_filename]
-        return Fault(f"{f'line {lines[-1]}: ' if lines else ''}{error}", why, mend)
+        line = f"line {lines[-1]}: " if lines else ""
+        return Fault(f"{line}{error}", why, mend)
     except Exception:  # such as 1 / 0, which does not stop compiled code
         return None
     if first.margins_written:

@@ -58,7 +58,7 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     Raises:
         DataError: no clicked document moved between position 1 and another position.
     """
-    moved = _Moved.of(log, np.ones(log.depth, bool))
+    moved = _Moved.select(log, np.ones(log.depth, bool))
     theta = moved.fit()
     examination, errors = np.full(log.depth, np.nan), np.full(log.depth, np.nan)
     examination[moved.known] = np.exp(theta)
@@ -79,7 +79,7 @@ def check_propensities(log: ClickLog, curve: Propensities, queries: QueryIndex |
     if curve.false_clicks.any():
         raise ParameterError("a curve with false_clicks cannot be checked, since these also depend on the document")
     allowed = np.isfinite(np.append(curve.examination, np.full(log.depth, np.nan))[: log.depth])
-    moved = _Moved.of(log, allowed)
+    moved = _Moved.select(log, allowed)
     theta, given_theta = moved.fit(), np.log(curve.examination[moved.known])
     nats, others = moved.likelihood(theta) - moved.likelihood(given_theta), theta.size - 1
     alone, together = moved.covariances(theta, queries)
@@ -105,7 +105,7 @@ class _Moved:
     clicks: Float64Array
 
     @classmethod
-    def of(cls, log: ClickLog, allowed: npt.NDArray[np.bool_]) -> _Moved:
+    def select(cls, log: ClickLog, allowed: npt.NDArray[np.bool_]) -> _Moved:
         """Select the log entries at the allowed positions, bool[P]."""
         # Dropping a document may disconnect a position and vice versa; repeat until nothing changes.
         entries = np.flatnonzero(allowed[log.positions - 1])

@@ -114,10 +114,12 @@ class Propensities:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, with null for unknown values."""
+        false_clicks = jsonable(self.false_clicks) if self.false_clicks.any() else UNSET
+        errors = UNSET if self.errors is None else jsonable(self.errors)
         record = PropensityRecord(
             examination=jsonable(self.examination),
-            false_clicks=jsonable(self.false_clicks) if self.false_clicks.any() else UNSET,
-            errors=UNSET if self.errors is None else jsonable(self.errors),
+            false_clicks=false_clicks,
+            errors=errors,
             method=self.method,
             moved=self.moved,
         )
@@ -180,13 +182,13 @@ class ClickLog:
         rows = whole_numbers(columns_by_name["row"] + 1, "row", 1, self.n_documents, None, refuse) - 1
         positions, *counts = checked_counts(columns_by_name.__getitem__, COLUMNS[1:], refuse)
         # Sort by row and position, and sum equal entries.
-        shown = np.flatnonzero(counts[0])
-        keys = (rows * (MAX_POSITION + 1) + positions)[shown]
+        entries = np.flatnonzero(counts[0])
+        keys = (rows * (MAX_POSITION + 1) + positions)[entries]
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
         starts = np.flatnonzero(np.diff(keys, prepend=-1))
         columns = [*np.divmod(keys[starts], MAX_POSITION + 1)]
-        columns += [np.add.reduceat(count[shown][order], starts) if starts.size else count[:0] for count in counts]
+        columns += [np.add.reduceat(count[entries][order], starts) if starts.size else count[:0] for count in counts]
         for name, column in zip(("rows", "positions", "impressions", "clicks"), columns, strict=True):
             object.__setattr__(self, name, column)
 
@@ -328,4 +330,5 @@ def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
     weights = None if data.document_weights is None else data.document_weights[rows]
     ptr, places = np.cumsum([0, *sizes], dtype=np.int64), PlacesOf(data.queries.places, rows)
     index = replace(index, ptr=ptr, document_weights=weights, places=places)
-    return data.of_rows(index, rows, data.features.take(rows) if data.on_disk else None)
+    features = data.features.take(rows) if data.on_disk else None
+    return data.of_rows(index, rows, features)

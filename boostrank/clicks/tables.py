@@ -98,11 +98,16 @@ def _counted(
     """
     pa, (position, impressions, clicked) = arrow(), columns
     n_rows, lacking, first = 0, 0, ""
-    numbers = (*(columns if impressions else (position,)), *(() if keys else (row,)))
+    numbers: Sequence[str] = columns
+    truths: tuple[str, ...] = ()
+    if not impressions:
+        numbers, truths = (position,), (clicked,)
+    if not keys:
+        numbers = (*numbers, row)
     waiting = [pa.table({name: pa.array([], pa.int64()) for name in ("row", "position", "shown", "clicked")})]
     for path in paths:
         own_keys = _keys_in(path, keys) if keys else ()
-        for batch in batches(path, numbers=numbers, texts=own_keys, truths=() if impressions else (clicked,)):
+        for batch in batches(path, numbers=numbers, texts=own_keys, truths=truths):
             if keys:
                 rows, lost = _documents(batch, own_keys, index)
                 n_rows, lacking, first = n_rows + rows.size, lacking + int((rows == 0).sum()), first or lost
@@ -149,18 +154,18 @@ def _index_of(path: str | PathLike[str], keys: Sequence[str]) -> Any:
     parts = []
     for file in matching(os.fspath(path)):
         own_keys = _keys_in(file, keys)
-        parts += [_joined(batch, own_keys) for batch in batches(file, texts=own_keys)]
+        parts += [_join_keys(batch, own_keys) for batch in batches(file, texts=own_keys)]
     index = pa.chunked_array(parts or [pa.array([], pa.string())]).combine_chunks()
     if pc.count_distinct(index).as_py() != len(index):
         name = next(repeated["values"] for repeated in pc.value_counts(index).to_pylist() if repeated["counts"] > 1)
-        words = f"two rows have the keys {_shown(name)}, so impressions cannot be assigned"
+        words = f"two rows have the keys {_describe_key(name)}, so impressions cannot be assigned"
         raise FileFormatError(words, file=str(path))
     return index
 
 
 def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Array, str]:
     """Return the document row of each impression, from 1, or 0 if the index lacks it, and the place of the first 0."""
-    pc, texts = arrow(".compute"), _joined(batch, keys)
+    pc, texts = arrow(".compute"), _join_keys(batch, keys)
     row = first_true(np.asarray(texts.is_null()))
     if row is not None:
         raise batch.refuse(row, f"the impression has no {' or '.join(keys)}; leave the row out")
@@ -168,24 +173,24 @@ def _documents(batch: Batch, keys: Sequence[str], index: Any) -> tuple[Int64Arra
     lacking = first_true(rows == 0)
     if lacking is None:
         return rows, ""
-    return rows, str(batch.refuse(lacking, _shown(texts[lacking].as_py())))
+    return rows, str(batch.refuse(lacking, _describe_key(texts[lacking].as_py())))
 
 
 def _say_lacking(lacking: int, rows: int, first: str, index: Any) -> None:
     """Warn about impressions of documents that are not in the index, or raise an error if all are."""
     if lacking == rows:
-        document = _shown(index[0].as_py()) if len(index) else "no row"
+        document = _describe_key(index[0].as_py()) if len(index) else "no row"
         words = f"the table has none of the documents in the log: it has {document}; the log has {first}"
         raise DataError(f"{words}; write their names alike, or name other columns with --key")
     share = f"{count_of(lacking, 'row')} of {rows:,} in the log"
     warn_user(f"{share} show documents that the table lacks, and are left out; first: {first}")
 
 
-def _shown(key: str | None) -> str:
+def _describe_key(key: str | None) -> str:
     return "without a key" if key is None else ", ".join(key.split(_BETWEEN))[:80]
 
 
-def _joined(batch: Batch, keys: Sequence[str]) -> Any:
+def _join_keys(batch: Batch, keys: Sequence[str]) -> Any:
     """Join the keys in each row to one string, which is null if a key is null."""
     texts = [batch.text(key) for key in keys]
     return arrow(".compute").binary_join_element_wise(*texts, _BETWEEN) if len(texts) > 1 else texts[0]
@@ -255,7 +260,10 @@ class ClickRows:
                 if row is not None:
                     raise batch.refuse(row, f"{name} is missing")
         counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return cls(*counts, *(_codes(texts[name]) if name else None for name in (columns.document, qid)))
+        documents = _codes(texts[columns.document]) if columns.document else None
+        queries = _codes(texts[qid]) if qid else None
+        codes = [documents, queries]
+        return cls(*counts, *codes)
 
     def log(self, queries: Int64Array | None = None) -> tuple[ClickLog, npt.NDArray[np.bool_]]:
         """Return the log of the documents in the order of their first rows, and a mask of these rows, bool[N].
@@ -332,10 +340,12 @@ def from_frame(
     documents = None
     if columns.document is not None:
         names = values[columns.document]
-        lost = next((row for row, one in enumerate(names.tolist()) if one is None or one != one), None)
+        lost = next((row for row, name in enumerate(names.tolist()) if name is None or name != name), None)
         if lost is not None:
             raise refuse(lost, f"{columns.document} is missing")
-        documents = np.unique(names.astype(str) if names.dtype.kind == "O" else names, return_inverse=True)[1]
+        if names.dtype.kind == "O":
+            names = names.astype(str)
+        documents = np.unique(names, return_inverse=True)[1]
     data = RankingDataset.from_arrays(
         X,
         np.zeros(counts[0].size),

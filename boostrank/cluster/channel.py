@@ -60,22 +60,23 @@ class Link:
         self._sent = self._received = 0
         until = time.monotonic() + _HANDSHAKE_SECONDS
         try:
-            own = secrets.token_bytes(_NONCE)
+            nonce = secrets.token_bytes(_NONCE)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.settimeout(_HANDSHAKE_SECONDS)
-            connection.sendall(_GREETING + own)
+            connection.sendall(_GREETING + nonce)
             greeting, other = self._exactly(len(_GREETING), until), self._exactly(_NONCE, until)
             if greeting != _GREETING:
                 raise WrongKey("the other end uses another protocol")
-            nonces = other + own if called else own + other
-            here, there = (b"called", b"caller") if called else (b"caller", b"called")
+            nonces = other + nonce if called else nonce + other
+            side, other_side = (b"called", b"caller") if called else (b"caller", b"called")
             if not called:  # the caller proves the key first, so strangers learn nothing
-                connection.sendall(_code(key, here + nonces, _PROOF))
-            if not hmac.compare_digest(self._exactly(_PROOF, until), _code(key, there + nonces, _PROOF)):
+                connection.sendall(_code(key, side + nonces, _PROOF))
+            if not hmac.compare_digest(self._exactly(_PROOF, until), _code(key, other_side + nonces, _PROOF)):
                 raise WrongKey("the other end does not know the key")
             if called:
-                connection.sendall(_code(key, here + nonces, _PROOF))
-            self._key_out, self._key_in = (_code(key, b"frames" + side + nonces, 32) for side in (here, there))
+                connection.sendall(_code(key, side + nonces, _PROOF))
+            self._key_out = _code(key, b"frames" + side + nonces, 32)
+            self._key_in = _code(key, b"frames" + other_side + nonces, 32)
             connection.settimeout(None)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for name, value in _KEEPALIVE:
@@ -122,18 +123,18 @@ class Link:
         self._socket.close()
 
     def _exactly(self, size: int, until: float | None = None) -> bytearray:
-        found, done = bytearray(min(size, _PIECE)), 0
+        received, done = bytearray(min(size, _PIECE)), 0
         while done < size:
             if until is not None and time.monotonic() > until:
                 raise TimeoutError("the handshake timed out")
-            if done == len(found):  # do not trust the announced length
-                found += bytes(min(size - done, done))
-            with memoryview(found) as rest:
-                count = self._socket.recv_into(rest[done:])
+            if done == len(received):  # do not trust the announced length
+                received += bytes(min(size - done, done))
+            with memoryview(received) as buffer:
+                count = self._socket.recv_into(buffer[done:])
             if not count:
                 raise EOFError("the other end has closed the connection")
             done += count
-        return found
+        return received
 
 
 def _code(key: bytes, text: bytes, size: int, more: Any = b"") -> bytes:
@@ -202,7 +203,7 @@ class Mesh:
         self.rank, self.size, self.sent = 0, 1, 0
 
     @contextlib.contextmanager
-    def joined(self, rank: int, addresses: Sequence[Address]) -> Iterator[Mesh]:
+    def connect_all(self, rank: int, addresses: Sequence[Address]) -> Iterator[Mesh]:
         """Connect to all workers, given their addresses by rank. The links are closed at the end of the block."""
         self.rank, self.size = rank, len(addresses)
         try:
@@ -219,25 +220,25 @@ class Mesh:
 
     def all_to_all(self, pieces: Sequence[Any]) -> list[Any]:
         """Send each worker its buffer and return the received buffers, or raise LostContact if a worker is lost."""
-        found: list[Any] = list(pieces)
+        received: list[Any] = list(pieces)
         for turn in range(self.size):
             peer = (turn - self.rank) % self.size  # each pair meets in one turn
             with _in_contact(f"worker {peer}"):
                 if self.rank < peer:
                     self._links[peer].send_bytes(pieces[peer])
-                    found[peer] = self._links[peer].receive_bytes()
+                    received[peer] = self._links[peer].receive_bytes()
                 elif self.rank > peer:
-                    found[peer] = self._links[peer].receive_bytes()
+                    received[peer] = self._links[peer].receive_bytes()
                     self._links[peer].send_bytes(pieces[peer])
         self.sent += sum(map(len, pieces)) - len(pieces[self.rank])
-        return found
+        return received
 
     def all_reduce(self, sums: Float64Array) -> Float64Array:
         """Return sums over all workers, added in rank order so that each worker gets the same bytes."""
-        own = np.ascontiguousarray(sums, dtype=np.float64)
-        total = np.zeros_like(own)
-        for piece in self.all_to_all([own.tobytes()] * self.size):
-            total += np.frombuffer(piece).reshape(own.shape)
+        sums = np.ascontiguousarray(sums, dtype=np.float64)
+        total = np.zeros_like(sums)
+        for piece in self.all_to_all([sums.tobytes()] * self.size):
+            total += np.frombuffer(piece).reshape(sums.shape)
         return total
 
     def share(self, value: Any, reader: int | None = None) -> list[Any]:

@@ -100,7 +100,9 @@ def train(
     """
     training = ClusterTraining(params, num_boost_round, **options)
     paths = _is_path(data) or (isinstance(data, list | tuple) and all(map(_is_path, data)))
-    sets = [] if valid is None else list(valid) if isinstance(valid, list | tuple) else [valid]
+    sets = []
+    if valid is not None:
+        sets = list(valid) if isinstance(valid, list | tuple) else [valid]
     if sets and all(map(_is_path, sets)):
         sets = [sets]
     if paths:
@@ -192,7 +194,9 @@ class ClusterTraining:
         with contextlib.nullcontext() if self._checkpoint is None else self._checkpoint.reserved():
             try:
                 self._workers.start()
-                task = self._prepared([] if frames else groups, tables, tuple(sets))
+                if frames:
+                    groups = []
+                task = self._assign_shards(groups, tables, tuple(sets))
                 if self._tell is not None:
                     self._tell(self._inventory)
                 model = self._trained(task, started)
@@ -204,7 +208,7 @@ class ClusterTraining:
             finally:
                 self._workers.release(last)
 
-    def _prepared(
+    def _assign_shards(
         self, groups: Sequence[list[str]], tables: Sequence[Any], valid_names: tuple[str, ...]
     ) -> tuple[Any, ...]:
         """Assign and validate the shards of all data sets, and return the arguments for `Worker.fit`.
@@ -376,7 +380,9 @@ def _is_path(value: Any) -> bool:
 def _expand(patterns: Any) -> list[str]:
     """Return absolute paths. Workers report patterns without a match as unreadable."""
     paths: list[str] = []
-    for path in map(os.path.abspath, [patterns] if _is_path(patterns) else patterns):
+    if _is_path(patterns):
+        patterns = [patterns]
+    for path in map(os.path.abspath, patterns):
         try:
             paths += matching(path)
         except errors.FileFormatError:
@@ -430,10 +436,11 @@ def refuse_shared_queries(shards: Sequence[tuple[str, Shard]]) -> None:
     again = np.flatnonzero(qids[order][1:] == qids[order][:-1])
     if again.size:
         first, second = sorted(owners[order[again[0] : again[0] + 2]])
-        (worker, one), (other, two) = shards[first], shards[second]
+        (worker, shard), (other_worker, other_shard) = shards[first], shards[second]
         more = f", and {again.size - 1:,} more queries are in two shards" if again.size > 1 else ""
         raise DataError(
-            f"query {qids[order[again[0]]]} is in {one.path} (on {worker}) and in {two.path} (on {other}){more}: "
+            f"query {qids[order[again[0]]]} is in {shard.path} (on {worker}) and in "
+            f"{other_shard.path} (on {other_worker}){more}: "
             "shards must hold whole queries; split files with `boostrank data shard`"
         )
 

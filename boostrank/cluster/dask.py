@@ -46,9 +46,9 @@ class DaskWorkers(Launcher):
         is_file = os.path.isfile(where)
         if not is_file and ":" not in where:
             raise ParameterError(f"dask:{where} is neither an address (tcp://10.0.0.1:8786) nor a scheduler file")
-        given: dict[str, Any] = {"scheduler_file": where} if is_file else {"address": where}
+        arguments: dict[str, Any] = {"scheduler_file": where} if is_file else {"address": where}
         try:
-            client = package("distributed", _INSTALL).Client(**given, timeout=_CONNECT_SECONDS)
+            client = package("distributed", _INSTALL).Client(**arguments, timeout=_CONNECT_SECONDS)
         except (OSError, TimeoutError, ValueError) as error:
             raise InputError(
                 f"no Dask scheduler answers at {where} ({next(iter(str(error).splitlines()), 'timed out')}): "
@@ -66,9 +66,9 @@ class DaskWorkers(Launcher):
     def hold(self, frames: Sequence[Any], qid: str) -> None:
         """Shuffle the frames by query id, and leave each part with the worker that has it."""
         parts = [frame.shuffle(on=qid, npartitions=self.size).to_delayed() for frame in frames]
-        held = [self._client.compute(some) for some in parts]
-        self._distributed.wait(held)  # `serve` occupies the threads that shuffle
-        self.tables = by_worker(held)
+        tables = [self._client.compute(part) for part in parts]
+        self._distributed.wait(tables)  # `serve` occupies the threads that shuffle
+        self.tables = by_worker(tables)
 
     def run(self, call: Call) -> None:
         """Serve on every Dask worker, and return once all tasks ended or their workers left.

@@ -30,7 +30,7 @@ class RayWorkers(Launcher):
 
     def hold(self, frames: Sequence[Any], qid: str) -> None:
         """Repartition the data sets by query id, one block of queries a worker."""
-        self.tables = by_worker([one.repartition(self.size, keys=[qid]).split(self.size) for one in frames])
+        self.tables = by_worker([frame.repartition(self.size, keys=[qid]).split(self.size) for frame in frames])
 
     def run(self, call: Call) -> None:
         """Start a Ray task a rank, spread over the nodes, and wait for all."""
@@ -41,7 +41,7 @@ class RayWorkers(Launcher):
 
             tables = {}
             for name, data in datasets.items():
-                batches = [one for one in data.iter_batches(batch_size=None, batch_format="pyarrow") if len(one)]
+                batches = [*filter(len, data.iter_batches(batch_size=None, batch_format="pyarrow"))]
                 tables[name] = pa.concat_tables(batches) if batches else ()
             serve(call, rank, cpus, tables)
 

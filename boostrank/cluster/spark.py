@@ -38,7 +38,7 @@ class SparkWorkers(Launcher):
         from pyspark.sql.functions import lit
 
         numbered = [frame.withColumn(_SET, lit(i)) for i, frame in enumerate(frames)]
-        rows = reduce(lambda some, more: some.unionByName(more), numbered)
+        rows = reduce(lambda frame, other: frame.unionByName(other), numbered)
         self._rows = rows.repartition(self.size, qid).sortWithinPartitions(_SET, qid)
 
     def run(self, call: Call) -> None:

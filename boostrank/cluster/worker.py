@@ -75,7 +75,7 @@ class Shard(NamedTuple):
     weighs: str = ""  # "documents", "queries", or empty
 
     @classmethod
-    def of(cls, path: str, data: RankingDataset) -> Shard:
+    def describe(cls, path: str, data: RankingDataset) -> Shard:
         """Return the description of a worker's part of a data set, which `path` names."""
         weighs = "documents" if data.document_weights is not None else "queries" * (data.queries.weights is not None)
         return cls(path, data.feature_space, data.n_documents, data.queries.qid, data.fingerprint, weighs)
@@ -168,7 +168,8 @@ class Worker:
         self.stop = self.stop or stop
         with self._telling:
             events = [self.events.popleft() for _ in range(len(self.events))]
-            self._link.send(News(events, self.checkpoints.pop() if self.checkpoints else None))
+            checkpoint = self.checkpoints.pop() if self.checkpoints else None
+            self._link.send(News(events, checkpoint))
 
     def do(self, name: str, arguments: Sequence[Any]) -> None:
         """Run a task, and send its result or error."""
@@ -191,13 +192,15 @@ class Worker:
         except errors.BoostrankError as error:
             kind = errors.DataError if isinstance(error, errors.DataError) else type(error)  # subclasses take more
             # Reading errors name the file, and parameter errors are the same on all workers.
-            known = isinstance(error, errors.ParameterError if name == "fit" or self._tables else errors.InputError)
-            return Result(error=kind(f"{'' if known else self._where}{error}"))
+            complete = errors.ParameterError if name == "fit" or self._tables else errors.InputError
+            where = "" if isinstance(error, complete) else self._where
+            return Result(error=kind(f"{where}{error}"))
         except LostContact as error:
             return Result(error=errors.TrainingError(str(error).partition("\n")[0] or "lost contact"), secondary=True)
         except Exception as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            failure = errors.TrainingError(f"{self._where}{type(error).__name__}{f': {lines[0]}' if lines else ''}")
+            reason = f": {lines[0]}" if lines else ""
+            failure = errors.TrainingError(f"{self._where}{type(error).__name__}{reason}")
             failure.add_note(f"On the worker: {traceback.format_exc()}")
             return Result(error=failure)
         return Result(value, tuple((w.category, str(w.message)) for w in caught))
@@ -205,21 +208,21 @@ class Worker:
     def sizes(self, paths: Sequence[str], tables: Mapping[str, Any]) -> dict[str, int]:
         """Receive tables from the client. Return the size of each readable file in bytes, and of each table in rows."""
         self._tables |= tables
-        found = {path: os.path.getsize(path) for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)}
-        return found | {name: len(table) for name, table in self._tables.items() if len(table)}
+        sizes = {path: os.path.getsize(path) for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)}
+        return sizes | {name: len(table) for name, table in self._tables.items() if len(table)}
 
     def read(self, paths: Sequence[str], reading: Mapping[str, Any], on_folds: bool) -> list[Shard]:
         """Read and describe this worker's training shards, in memory for folds."""
         self._names, self._on_folds = tuple(paths), on_folds
         self._training = [self._read(path, reading) for path in paths]
-        return [Shard.of(path, part) for path, part in zip(paths, self._training, strict=True)]
+        return [Shard.describe(path, part) for path, part in zip(paths, self._training, strict=True)]
 
     def conform(self, space: FeatureSpace, valid: Sequence[Sequence[str]], reading: Mapping[str, Any]) -> Any:
         """Apply the common feature space to the training shards, and use it to read the validation shards."""
         self._space, pairs = space, zip(self._names, self._training, strict=True)
         self._training = [self._like(path, part, space, reading) for path, part in pairs]
         self._validation = [[self._read(path, reading, space) for path in paths] for paths in valid]
-        return [list(map(Shard.of, paths, parts)) for paths, parts in zip(valid, self._validation, strict=True)]
+        return [list(map(Shard.describe, paths, parts)) for paths, parts in zip(valid, self._validation, strict=True)]
 
     def fit(
         self, rank: int, options: TrainOptions, meshes: Sequence[Address], names: Sequence[str], order: Any, every: int
@@ -237,7 +240,7 @@ class Worker:
             options = replace(options, threads=self._threads)
         train_set, sets = self._join(self._training), list(map(self._join, self._validation))
         valid = list(zip(names, sets, strict=True)) or [("training", train_set)]
-        with self.mesh.joined(rank, meshes) as mesh, workers_of(options.backend).member(mesh) as member:
+        with self.mesh.connect_all(rank, meshes) as mesh, workers_of(options.backend).member(mesh) as member:
             rounds = self._fitting = _Rounds(self, mesh, member, every)
             options = replace(options, callbacks=(rounds, StopWhenAsked(rounds)))
             collective = Collective(rank, mesh.all_reduce, mesh.share, member, self._training, order)
@@ -272,8 +275,10 @@ class Worker:
         """Convert a shard to the training set's features and categories."""
         if path in self._tables:
             return part.with_features(space.feature_names, whose="the training data", categories=space.categories)
-        here = part.feature_space
-        return part if here == space and here.categories == space.categories else self._read(path, reading, space)
+        features = part.feature_space
+        return (
+            part if features == space and features.categories == space.categories else self._read(path, reading, space)
+        )
 
     def _read(self, path: str, reading: Mapping[str, Any], like: FeatureSpace | None = None) -> RankingDataset:
         if path in self._tables:

@@ -133,11 +133,13 @@ class Workers:
                 if not isinstance(error, socket.gaierror) or time.monotonic() > named_by:
                     raise InputError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
                 time.sleep(_BEAT_EVERY)
+        # Wait for the workers.
         self._launching.start()
         given_up = time.monotonic() + launcher.patience
         while len(self.info) < launcher.size:
             ended = not self._launching.is_alive()
-            if not self._hear(1.0 if ended else _LOOK_EVERY) and ended:
+            patience = 1.0 if ended else _LOOK_EVERY
+            if not self._hear(patience) and ended:
                 if isinstance(self._failure, BoostrankError):
                     raise self._failure
                 raise TrainingError(f"the workers exited before they connected{self._reason}") from self._failure
@@ -149,13 +151,14 @@ class Workers:
                     "this address, and that the cluster can run all of them at once"
                 )
         self.ranks = sorted(self.info)
-        for one in self.info.values():
-            for package, here in worker.versions().items():
-                if one.versions.get(package) != here:
-                    there = one.versions.get(package, "absent")
+        # All of them need the same versions.
+        for hello in self.info.values():
+            for package, version in worker.versions().items():
+                if hello.versions.get(package) != version:
+                    other_version = hello.versions.get(package, "absent")
                     raise InputError(
-                        f"{package} is {here} on the client and {there} on worker {one.name}: all of them need the "
-                        "same installation"
+                        f"{package} is {version} on the client and {other_version} on worker {hello.name}: all of "
+                        "them need the same installation"
                     )
 
     def release(self, last: worker.Last) -> None:
@@ -166,7 +169,8 @@ class Workers:
             self._send(rank, "leave", (last,))
         if self._launching.ident is not None:
             # Do not wait for a lost worker, which the launcher may restart.
-            self._launching.join(_LEAVING_SECONDS / 5 if self._gone & set(self.ranks) else _LEAVING_SECONDS)
+            patience = _LEAVING_SECONDS / 5 if self._gone & set(self.ranks) else _LEAVING_SECONDS
+            self._launching.join(patience)
             if self._launching.is_alive():
                 with contextlib.suppress(Exception):
                     self._launcher.stop(range(self._launcher.size))
@@ -188,19 +192,19 @@ class Workers:
             BoostrankError: the primary error from a worker.
         """
         self._results, parting, failed = {}, float("inf"), list[Any]()
-        for rank, given in zip(self.ranks, arguments, strict=True):
-            self._send(rank, task, given)
+        for rank, task_arguments in zip(self.ranks, arguments, strict=True):
+            self._send(rank, task, task_arguments)
         while len(self._results) < len(self.ranks) and time.monotonic() < parting:
             self._beat()
             self._hear(_LOOK_EVERY, listen)
             for rank in self.ranks:
                 if rank in self._gone:
                     raise WorkerLost(
-                        f"{self._named(rank)} is gone{when()}: it was killed (out of memory?), or its machine is not "
-                        f"reachable{self._reason}. The training ended on all workers"
+                        f"{self._describe_worker(rank)} is gone{when()}: it was killed (out of memory?), or its "
+                        f"machine is not reachable{self._reason}. The training ended on all workers"
                     )
             self._check_silence(when())
-            failed = [one for one in self._results.values() if one.error is not None]
+            failed = [result for result in self._results.values() if result.error is not None]
             parting = min(parting, time.monotonic() + _PARTING_SECONDS) if failed else parting
         if failed:
             cause = min(failed, key=lambda failure: failure.secondary)
@@ -297,7 +301,7 @@ class Workers:
             silence = time.monotonic() - asked if rank in self.ranks else 0.0
             if silence < min(max(_WARNING_SHARE * self._timeout, 2 * warned), self._timeout):
                 continue
-            message = f"{self._named(rank)} has not answered for {silence:.0f} seconds{when}"
+            message = f"{self._describe_worker(rank)} has not answered for {silence:.0f} seconds{when}"
             if silence >= self._timeout:
                 self._launcher.stop(list(self._asked))
                 raise WorkerLost(
@@ -307,7 +311,7 @@ class Workers:
             errors.warn_user(f"{message}; after {self._timeout:g} the training ends", errors.TrainingWarning)
             self._asked[rank][1] = silence
 
-    def _named(self, rank: int) -> str:
+    def _describe_worker(self, rank: int) -> str:
         return f"worker {self.info[rank].name} on {self.info[rank].host}"
 
     @property

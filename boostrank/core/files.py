@@ -287,7 +287,7 @@ def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
     """
     if not os.path.isfile(output):
         return
-    for path in (os.fspath(one) for one in inputs):
+    for path in [os.fspath(source) for source in inputs]:
         files = [path] if os.path.exists(path) else glob.glob(path, recursive=True)
         read = [*files, *(name for file in files for name in (*sidecar_paths(file), record_path(file)))]
         if any(os.path.isfile(file) and os.path.samefile(file, output) for file in read):

@@ -81,7 +81,7 @@ class QueryIndex:
                     f"the sum of the weights, up to {weights.max():g}, overflows: divide them by a constant"
                 )
         if self.k is not None:
-            k, cutoffs = _whole(self.k), np.asarray(self.k)
+            k, cutoffs = _to_int64(self.k), np.asarray(self.k)
             wrong = first_true((cutoffs % 1 != 0) | (cutoffs < 0))
             if k is None or wrong is not None:
                 q = wrong or 0
@@ -111,7 +111,7 @@ class QueryIndex:
                 f"group has the index {keys}, ..., whose order may not be that of the rows: pass the query id of each "
                 "row as qid, or group=sizes.to_numpy() if the order is the same"
             )
-        counts = _whole(sizes)
+        counts = _to_int64(sizes)
         if counts is None or counts.ndim != 1:
             raise DataError(
                 "group sizes must be a list of whole numbers, one per query; pass the query id of each row as qid"
@@ -122,7 +122,9 @@ class QueryIndex:
         if (total := sum(counts.tolist())) > np.iinfo(np.int64).max:
             raise DataError(f"group sizes add up to {total} rows, which overflows int64")
         ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return cls(ptr, np.arange(counts.size, dtype=np.int64), None if weights is None else np.asarray(weights))
+        if weights is not None:
+            weights = np.asarray(weights)
+        return cls(ptr, np.arange(counts.size, dtype=np.int64), weights)
 
     @classmethod
     def from_ids(cls, ids: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> QueryIndex:
@@ -131,9 +133,9 @@ class QueryIndex:
         Raises:
             DataError: if an id is missing, or reappears after another query.
         """
-        given = checked_ids(ids)
-        starts = np.flatnonzero(np.concatenate([np.ones(min(1, given.size), bool), given[1:] != given[:-1]]))
-        firsts = given[starts]
+        row_ids = checked_ids(ids)
+        starts = np.flatnonzero(np.concatenate([np.ones(min(1, row_ids.size), bool), row_ids[1:] != row_ids[:-1]]))
+        firsts = row_ids[starts]
         numbers = query_numbers(firsts)
         at = first_true(numbers != np.arange(numbers.size))
         if at is not None:
@@ -141,7 +143,7 @@ class QueryIndex:
             # The size of its query as the id of each row is a common mistake.
             mend = "the rows of a query must be contiguous; sort them stably by query id"
             mend += " (sort=True, or BoostRanker(sort=True))"
-            sizes = np.diff(starts, append=given.size)
+            sizes = np.diff(starts, append=row_ids.size)
             are_sizes = firsts.dtype.kind in "iu" and int(firsts.min()) > 0 and int(firsts.max()) > 1
             if are_sizes and not np.any(sizes % firsts):
                 mend += "; or, if the ids are the sizes of the queries, pass the query id of each row"
@@ -149,7 +151,7 @@ class QueryIndex:
                 f"query {name!r} appears again at row {starts[at]} (0-based) after ending near row "
                 f"{starts[numbers[at]]}: {mend}"
             )
-        ptr = np.concatenate([starts, [given.size]]).astype(np.int64)
+        ptr = np.concatenate([starts, [row_ids.size]]).astype(np.int64)
         if firsts.dtype.kind in "iu" and (not firsts.size or int(firsts.max()) <= np.iinfo(np.int64).max):
             firsts = firsts.astype(np.int64)
         else:
@@ -160,7 +162,9 @@ class QueryIndex:
                     f"the query id {firsts[unfit]!r} of row {starts[unfit]} (0-based) contains {UNFIT_WORDS}: rename "
                     "the query"
                 )
-        return cls(ptr, firsts, None if weights is None else np.asarray(weights))
+        if weights is not None:
+            weights = np.asarray(weights)
+        return cls(ptr, firsts, weights)
 
     @classmethod
     def of(cls, given: QueryIndex | npt.ArrayLike, documents: int) -> QueryIndex:
@@ -274,8 +278,9 @@ class QueryIndex:
         chosen = np.asarray(queries, dtype=np.int64)
         rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(self.ptr[q], self.ptr[q + 1]) for q in chosen)])
         ptr = np.concatenate([[0], np.cumsum(self.sizes[chosen])]).astype(np.int64)
-        taken: list[Any] = [None if one is None else one[chosen] for one in (self.weights, self.k, self.words)]
-        weights, k, words = taken
+        weights = None if self.weights is None else self.weights[chosen]
+        k = None if self.k is None else self.k[chosen]
+        words = None if self.words is None else self.words[chosen]
         each = None if self.document_weights is None else self.document_weights[rows]
         places = None if self.places is None else PlacesOf(self.places, rows)
         return QueryIndex(ptr, self.qid[chosen], weights, k, each, places, words), rows
@@ -293,15 +298,15 @@ class PlacesOf:
         return ("", row) if self.places is None else self.places(row)
 
 
-def _whole(values: Any) -> Int64Array | None:
+def _to_int64(values: Any) -> Int64Array | None:
     """Convert to int64, or return None if a value is not a whole number or is too large."""
     try:
-        given = np.asarray(values)
-        if given.dtype.kind == "c":
+        numbers = np.asarray(values)
+        if numbers.dtype.kind == "c":
             return None
         with np.errstate(invalid="ignore"):  # NaN
-            whole = given.astype(np.int64, copy=False) if given.size else np.zeros(given.shape, np.int64)
-        return whole if np.array_equal(whole, given) else None
+            whole = numbers.astype(np.int64, copy=False) if numbers.size else np.zeros(numbers.shape, np.int64)
+        return whole if np.array_equal(whole, numbers) else None
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -331,7 +336,7 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     lacking = first_true(~np.isfinite(array))
     if lacking is not None:
         raise DataError(f"row {lacking} has no query id")
-    whole = _whole(array)
+    whole = _to_int64(array)
     if whole is None:
         raise DataError("query ids must be whole numbers or text")
     return whole

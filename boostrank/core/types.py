@@ -147,7 +147,7 @@ def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
         kinds: class or union (`str | None`) for each argument name. `int` includes NumPy integers and excludes bool.
     """
 
-    def made(function: Callable[P, R]) -> Callable[P, R]:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
 
         @wraps(function)
@@ -159,14 +159,14 @@ def takes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 whole = isinstance(value, Integral) and not isinstance(value, bool)
                 if not any(whole if cls is int else isinstance(value, cls) for cls in allowed):
                     expected = " or ".join(_WORDS.get(cls, f"a {cls.__name__}") for cls in allowed)
-                    raise ParameterError(f"{name}={_shown(value)}: expected {expected}")
+                    raise ParameterError(f"{name}={_describe_value(value)}: expected {expected}")
             return function(*args, **kwargs)
 
         return checked
 
-    return made
+    return decorate
 
 
-def _shown(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     text = repr(value) if value is None or isinstance(value, str | bytes | int | float) else ""
     return text if 0 < len(text) <= 40 else f"<{type(value).__name__}>"

@@ -84,7 +84,8 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Flo
         resolution: float64[M], minimum distance between the rows and each threshold; None means 0.
     """
     rng = np.random.default_rng(0)
-    values = _Values(forest, n_features, rng, np.zeros(forest.feature.size) if resolution is None else resolution)
+    distances = np.zeros(forest.feature.size) if resolution is None else resolution
+    values = _Values(forest, n_features, rng, distances)
     most = max(64, min(most_rows, _MOST_CELLS // n_features))
     n_of_kind = min(_RANDOM, most // 16)
     nodes = np.arange(forest.feature.size)
@@ -385,17 +386,21 @@ def prove(
             worst = bad[np.argmax(np.nan_to_num(np.abs(target_scores[bad] - model_scores[bad]), nan=np.inf))]
             fix = f"{target.no_missing}: {target.remedy}; " if kind == "missing" and target.no_missing else ""
             mend = f"if your data has no such rows, pass `--allow {kind}` to write the file anyway"
+            if kind not in _ABSENT:
+                mend = "choose another target"
+            moved = "" if moves is None else f"; in your data, {moved_line(moves)}"
             raise ExportError(
                 f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of kind {kind!r} "
                 f"({_WHAT[kind]}) get different scores, e.g. {model_scores[worst]:.9g} from the model and "
                 f"{target_scores[worst]:.9g} from {target.proved_by}; {fix}"
-                f"{mend if kind in _ABSENT else 'choose another target'}"
-                + ("" if moves is None else f"; in your data, {moved_line(moves)}")
+                f"{mend}{moved}"
             )
     difference = np.where(wrong, 0.0, np.abs(target_scores - model_scores))
     if moves is not None and moves.level == DIFFERENT and MOVED not in allow:
         raise ExportError(f"{target.title}: {moved_line(moves)}; pass `--allow moved` to write the file anyway")
     untried = 0.0 if resolution is None else float(resolution.max(initial=0.0))
+    if not untried > _NOTHING:
+        untried = 0.0
     return Proof(
         target.name,
         target.proved_by,
@@ -407,7 +412,7 @@ def prove(
         other,
         len(body),
         moves,
-        untried if untried > _NOTHING else 0.0,
+        untried,
     )
 
 
@@ -461,7 +466,8 @@ def _wrong(
     largest = np.zeros(trees.forest.roots.size)
     np.maximum.at(largest, trees.forest.leaf_trees(), np.abs(trees.forest.value))
     size = abs(trees.base) + float(largest.sum())
-    most = (largest.size + 3) * size * float(np.finfo(np.float32 if single else np.float64).eps)
+    precision = np.finfo(np.float32) if single else np.finfo(np.float64)
+    most = (largest.size + 3) * size * float(precision.eps)
     with np.errstate(all="ignore"):
         by_rules = scores(trees, rows, rules).astype(np.float64)
         # The order of summation can cause a unit; float32 scores are exact.

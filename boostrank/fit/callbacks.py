@@ -132,7 +132,9 @@ class StopWhenAsked:
                 self._checkpoint.try_to_write(env)
             self._request.stopped = True
             best = None if self._stopper is None else self._stopper.best_iteration
-            raise StopTraining(env.iteration if best is None else best)
+            if best is None:
+                best = env.iteration
+            raise StopTraining(best)
 
 
 class LogRounds:

@@ -200,8 +200,8 @@ class Checkpoint:
         """
         assert self._engine is not None, "called outside a training"
         snapshot = self._engine.snapshot(env.model)
-        named = [(name, metric, bool(up)) for name, metric, _, up in self._results[-1]]
-        if any([(n, m, bool(up)) for n, m, _, up in results] != named for results in self._results):
+        metrics = [(name, metric, bool(up)) for name, metric, _, up in self._results[-1]]
+        if any([(n, m, bool(up)) for n, m, _, up in results] != metrics for results in self._results):
             raise ParameterError("a checkpoint needs the same metrics in every round")
         values = np.array([[r[2] for r in results] for results in self._results], dtype="<f8").reshape(-1)
         rounds = int(env.iteration) + 1
@@ -209,7 +209,7 @@ class Checkpoint:
             training=self._identity,
             begin=int(env.begin_iteration),
             rounds=rounds,
-            metrics=named,
+            metrics=metrics,
             model_bytes=len(snapshot.model),
             scores=[int(scores.size) for scores in snapshot.scores],
             scores_sha256=snapshot.scores_sha256,
@@ -291,20 +291,20 @@ def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
 
 
 def _parse(data: bytes) -> tuple[Resumed, dict[str, Any], int]:
-    first, _, rest = data[:200].partition(b"\n")
+    first, _, after = data[:200].partition(b"\n")
     if not re.fullmatch(rb"%s\d{1,9}" % _MAGIC, first):
         raise ModelError("the file is not a checkpoint of boostrank, or its first bytes are damaged")
     if int(first[len(_MAGIC) :]) > _VERSION:
         raise ModelError("a newer boostrank wrote this checkpoint, and only it can resume from it")
     start = len(first) + 1 + _DIGITS + 1
-    if hashlib.sha256(memoryview(data)[start:]).hexdigest().encode() + b"\n" != rest[: _DIGITS + 1]:
+    if hashlib.sha256(memoryview(data)[start:]).hexdigest().encode() + b"\n" != after[: _DIGITS + 1]:
         raise ModelError("the file is truncated or damaged, as its checksum does not match")
     # The header is followed by the model, the metrics and the scores.
     line_end = data.index(b"\n", start)
     header = as_record(CheckpointHeader, from_json(data[start:line_end]))
-    begin, rounds, named = header.begin, header.rounds, header.metrics
+    begin, rounds, metrics = header.begin, header.rounds, header.metrics
     model_end = line_end + 1 + header.model_bytes
-    lengths = [(rounds - begin) * len(named), *header.scores]
+    lengths = [(rounds - begin) * len(metrics), *header.scores]
     if min([begin, rounds - begin, model_end - line_end, *lengths]) < 0 or model_end + 8 * sum(lengths) != len(data):
         raise ValueError("the lengths of its parts do not match its size")
     if rounds > model_end - line_end:  # without metrics, no other check bounds the rounds
@@ -313,8 +313,8 @@ def _parse(data: bytes) -> tuple[Resumed, dict[str, Any], int]:
     parse_model(model)
     numbers = np.frombuffer(data, dtype="<f8", count=sum(lengths), offset=model_end).astype(np.float64)
     values, *scores = np.split(numbers, np.cumsum(lengths)[:-1])
-    values = values.reshape(rounds - begin, len(named))
-    results = [[EvalResult(n, m, float(v), up) for (n, m, up), v in zip(named, row, strict=True)] for row in values]
+    values = values.reshape(rounds - begin, len(metrics))
+    results = [[EvalResult(n, m, float(v), up) for (n, m, up), v in zip(metrics, row, strict=True)] for row in values]
     snapshot = Snapshot(model, tuple(scores), header.scores_sha256)
     return Resumed(snapshot, begin, results), header.training, rounds
 
@@ -328,7 +328,9 @@ def _differences(then: Any, now: Any, name: str = "") -> list[str]:
 
 
 def _short(value: Any) -> str:
-    text = "unset" if value is None else value if isinstance(value, str) else json.dumps(value)
+    text = "unset"
+    if value is not None:
+        text = value if isinstance(value, str) else json.dumps(value)
     if re.fullmatch("[0-9a-f]{32,}", text):  # a hash
         return text[:8]
     return text if len(text) <= 60 else text[:57] + "..."

@@ -59,8 +59,8 @@ def used_columns(plan: Plan) -> Int64Array | None:
     has_columns = data.categories or data.candidates is not None or training.within is not None
     if has_columns or plan.init_model is not None or not engine.grows_trees:
         return None
-    named = engine.params.named(plan.settings.params).keys() & engine.params.of_features
-    return None if named else occurring_columns(data)
+    of_features = engine.params.named(plan.settings.params).keys() & engine.params.of_features
+    return None if of_features else occurring_columns(data)
 
 
 def _narrow(plan: Plan, columns: Int64Array) -> Plan:

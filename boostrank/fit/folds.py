@@ -134,13 +134,14 @@ class Folds:
                 raise DataError(f"fold {fold + 1}: a worker has no other queries; use fewer workers, or more folds")
             order = [(rank, 0) for rank in range(len(rows))]
             collective = replace(collective, parts=(train_set,), order=order)
+        fit_start = None if self._fold_starts is None else partial(self._start, fold)
         return replace(
             training,
             train_set=train_set,
             valid=valid,
             measures=measures,
             collective=collective,
-            fit_start=None if self._fold_starts is None else partial(self._start, fold),
+            fit_start=fit_start,
         )
 
     def held_out(self, fold: int) -> RankingDataset:
@@ -255,7 +256,8 @@ def _measure(
     values = {name: np.where(is_scored, value, np.nan) for name, value in per_query.items()}
     shared = collective.share((values, data.queries.each_weight, sets))
     values = {name: np.concatenate([part[name] for part, _, _ in shared]) for name in per_query}
-    weights, sets = (np.concatenate(parts) for parts in list(zip(*shared, strict=True))[1:])
+    weights = np.concatenate([part for _, part, _ in shared])
+    sets = np.concatenate([part for _, _, part in shared])
     by_set = []
     if metric is not None:
         by_set = [_mean(values[metric][sets == k], weights[sets == k]) for k in range(1, len(ends))]

@@ -106,8 +106,11 @@ class Member:
     def name(self) -> str:
         """Name in tables, such as `auto, random splits`."""
         words = [str(self.objective or "as given")]
-        words += ["linear start"] if self.begins_linear and self.start == AUTO_START else []
-        return ", ".join(words + (["random splits"] if self.trees else []))
+        if self.begins_linear and self.start == AUTO_START:
+            words.append("linear start")
+        if self.trees:
+            words.append("random splits")
+        return ", ".join(words)
 
 
 @dataclass(frozen=True)
@@ -201,13 +204,14 @@ class Training(Settings):
     @property
     def _identity(self) -> dict[str, Any]:
         plain = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.repr}
-        model = self.init_model
+        objective = None if self.objective is None else self.objective.to_dict()
+        model = None if self.init_model is None else self.init_model.to_bytes()
         return plain | {
             "engine": (self.engine.name, self.engine.version),
-            "objective": None if self.objective is None else self.objective.to_dict(),
+            "objective": objective,
             "train_set": self.train_set.fingerprint,
             "valid": [(name, data.fingerprint) for name, data in self.valid],
-            "init_model": None if model is None else model.to_bytes(),
+            "init_model": model,
         }
 
     @property
@@ -272,7 +276,8 @@ class Plan:
     def conventions(self) -> Conventions:
         """Conventions for the metrics."""
         chosen = self.options.conventions
-        conventions = Conventions.of(chosen, self.settings.gain if chosen is None else None)
+        gain = self.settings.gain if chosen is None else None
+        conventions = Conventions.of(chosen, gain)
         return conventions if self.train_set.gain is None else replace(conventions, gain="linear")
 
     @property
@@ -309,10 +314,12 @@ class Plan:
     ) -> Training:
         """Return the training with these parameters; None for those of the plan."""
         member = self.preset.members[0] if member is None else member
-        params = dict(self.params if params is None else params)
+        params = dict(self.params) if params is None else dict(params)
         if seed is not None:
             params = {name: params[name] for name in params if name not in SEED_NAMES}
             params["seed"] = seed
+        if recorded is None:
+            recorded = params
         rounds = min(self.preset.rounds, member.rounds or self.preset.rounds)
         settings = split_params(params, rounds, self.engine)
         # Features become columns of the engine, which checks the parameters of columns.
@@ -333,7 +340,7 @@ class Plan:
             conventions=self.conventions,
             within=within,
             fill=self.fill,
-            recorded=params if recorded is None else recorded,
+            recorded=recorded,
             init_model=self.init_model,
             tree_limit=self.options.tree_limit,
             stops_early=stops_early,

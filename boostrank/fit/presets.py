@@ -112,7 +112,8 @@ def choose_preset(plan: Plan) -> Preset:
         members = (member,) * (folds or 1)
         return Preset(PLAIN, rounds or DEFAULT_ROUNDS, trees, members=members, folds=folds or 0)
     # Choose the members by the size of the data.
-    sizes = Sizes.of_sets(train_set, *(valid_sets if on_folds else ()), collective=collective)
+    sets = [train_set, *valid_sets] if on_folds else [train_set]
+    sizes = Sizes.of_sets(*sets, collective=collective)
     candidates: tuple[Member, ...] = (_LAMBDARANK if sizes.are_large else _AUTO,)
     if plan.init_model is not None or not engine.grows_trees:  # keep the objective of a continued model
         candidates = (Member(),)
@@ -128,7 +129,8 @@ def choose_preset(plan: Plan) -> Preset:
         held_out = sizes.queries // folds
     else:
         folds, members = 0, members[:1]
-        (held_out,) = collective.sum(len(valid_sets[0].queries) if valid_sets else 0)
+        queries = len(valid_sets[0].queries) if valid_sets else 0
+        (held_out,) = collective.sum(queries)
     # Early stopping decides the number of rounds where it can.
     if not settings.metrics or drops_trees(engine, settings.params):
         held_out = 0
@@ -136,10 +138,13 @@ def choose_preset(plan: Plan) -> Preset:
     if most is None:
         most = ROUNDS if held_out else DEFAULT_ROUNDS
     stops_alone = rounds is None and held_out > 0
-    trees = suited(engine, sizes, None if stops_alone else most, settings.params, on_folds)
+    fixed_rounds = None if stops_alone else most
+    trees = suited(engine, sizes, fixed_rounds, settings.params, on_folds)
     wait = PATIENCE if on_folds and not sizes.are_large else patience(held_out, sizes)
     waits = held_out and not settings.patience and (rounds is None or on_folds)
-    return Preset(quality, most, trees, wait if waits else 0, members, folds, note)
+    if not waits:
+        wait = 0
+    return Preset(quality, most, trees, wait, members, folds, note)
 
 
 def _check_folds(plan: Plan) -> None:

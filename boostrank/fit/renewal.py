@@ -167,6 +167,7 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
     info, starts = model.info, model._booster.start_trees > 0
     alone = {"objective": info.objective, "params": info.parameters, "training": info.training, "starts": starts}
     for part in info.averaged or [alone]:
+        # Refuse parts whose leaves do not follow from an objective and one learning rate.
         described, params = part.get("objective"), engine.params.named(part.get("params") or {})
         if not described or "averaged" in part:
             raise ModelError("the record names no objective for each part of the model: train it again instead")
@@ -181,6 +182,7 @@ def _parts_of(model: RankingModel, engine: Backend, trees: int) -> Iterator[_Par
         training = part["training"] or {}
         if training.get("mixed_steps"):
             raise ModelError("its leaves cannot be refitted: its objective or learning rate changed between rounds")
+        # Schedules span the rounds of the whole training, of which early stopping may keep fewer.
         rounds = (training.get("rounds") or 0) + (training.get("rounds_before") or 0)
         grown = part.get("rounds") or rounds
         if not info.averaged:

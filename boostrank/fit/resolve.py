@@ -60,7 +60,8 @@ def resolve(
     if options.tree_limit is not None:
         check_limit(options.tree_limit, engine)
     names, sets = [name for name, _ in valid], [data for _, data in valid]
-    _check_sizes(train_set, valid if collective.is_alone else ())
+    checked_sets = valid if collective.is_alone else ()
+    _check_sizes(train_set, checked_sets)
     # Move the parameters of columns and labels into the data.
     params, coded, coded_sets = prepare(options.flat(), train_set, sets, init_model)
     plan = Plan(
@@ -154,8 +155,8 @@ def _fill(plan: Plan) -> Plan:
         return plan
     if plan.options.within_query is not None or (model is not None and model.within_query is not None):
         raise ParameterError("fill and within_query cannot be used together: fill the data before training")
-    named = plan.engine.params.named(plan.settings.params)
-    unfit = [name for name in ("zero_as_missing", "linear_tree") if named.get(name)]
+    params = plan.engine.params.named(plan.settings.params)
+    unfit = [name for name in ("zero_as_missing", "linear_tree") if params.get(name)]
     if unfit or not plan.engine.grows_trees:
         raise ParameterError(f"fill is not available with {', '.join(unfit) or plan.engine.name}")
     if data.on_disk:
@@ -202,7 +203,8 @@ def _with_categories(
     if isinstance(features, np.ndarray) or sparse.issparse(features):
         for name in added:
             column = features[:, names.index(name)]
-            check_codes(column.data if sparse.issparse(column) else column, name)
+            codes = column.data if sparse.issparse(column) else column
+            check_codes(codes, name)
     if added:
         unordered = {name: replace(categories.get(name, Categories()), ordered=False) for name in added}
         coded = replace(train_set, categories={**categories, **unordered})

@@ -75,16 +75,20 @@ def run(training: Training) -> RankingModel:
 
     def finish(booster: Any, best: int) -> RankingModel:
         """Return the model for a trained booster, where `best` is the best number of rounds, or 0 for all rounds."""
-        stats, data = None if gradient is None else gradient.stats, training.train_set
+        data, stats, kernel_seconds = training.train_set, None, 0.0
+        if gradient is not None:
+            stats, kernel_seconds = gradient.stats, gradient.seconds
+        dead_queries = None if stats is None else stats.dead_queries
+        floored = None if stats is None else stats.floored
         summary = TrainingSummary(
             rows=data.n_documents,
             queries=len(data.queries),
-            dead_queries=None if stats is None else stats.dead_queries,
-            floored=None if stats is None else stats.floored,
+            dead_queries=dead_queries,
+            floored=floored,
             rounds=history.rounds,
             best_round=best or booster.rounds,
             seconds=time.perf_counter() - started,
-            kernel_seconds=0.0 if gradient is None else gradient.seconds,
+            kernel_seconds=kernel_seconds,
             metric_seconds=metrics.seconds,
         )
         booster = booster.finished(training.categories_by_column)
@@ -102,6 +106,8 @@ def run(training: Training) -> RankingModel:
             identity = _identify(training, rows[0], booster, [*callbacks, stopper])
             reservation.enter_context(checkpoint.reserved())
             resumed = checkpoint.begin(engine, identity)
+        start_scores = () if start is None else start.scores_of(rows, training.n_threads)
+        evaluate = None if gradient is None or objective is None else gradient.evaluate
         request = TrainRequest(
             params=training.params,
             train=native,
@@ -110,13 +116,13 @@ def run(training: Training) -> RankingModel:
             rounds=training.rounds,
             gradient=gradient,
             native_objective=training.native_objective,
-            metrics=[metrics] if metrics else [],
+            metrics=[*filter(None, [metrics])],
             earlier=booster,
-            start_scores=() if start is None else start.scores_of(rows, training.n_threads),
+            start_scores=start_scores,
             callbacks=[history, *callbacks, *filter(None, [stopper, checkpoint])],
             resumed=resumed,
             objective=objective,
-            evaluate=None if gradient is None or objective is None else gradient.evaluate,
+            evaluate=evaluate,
         )
         try:
             with _engine_errors(engine, rows[0]):
@@ -190,7 +196,8 @@ def _convert(training: Training, rows: Sequence[RankingDataset]) -> tuple[Any, l
     convert = partial(training.engine.dataset, params=training.params, weights=is_native)
     train, valid = convert(rows[0], reference=None), []
     for (name, _), data in zip(training.valid, rows[1:], strict=True):
-        valid.append((name, train if data is rows[0] else convert(data, reference=train)))
+        native = train if data is rows[0] else convert(data, reference=train)
+        valid.append((name, native))
     return train, valid
 
 
@@ -259,6 +266,8 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
     if any(isinstance(metric, Metric) for metric in training.metrics):  # functions are recorded by their names
         recorded = {name: metrics if name in METRIC_NAMES else value for name, value in recorded.items()}
     plain = (str, int, float, bool, list, tuple, dict)
+    within_query = None if training.within is None else training.within.record
+    description = None if start is None else start.description
     return ModelInfo(
         backend=training.engine.name,
         objective=_describe_objective(training),
@@ -268,8 +277,8 @@ def _describe_model(training: Training, start: CrossFitted | None) -> ModelInfo:
         training=_record_rounds(training),
         data=describe_data(training.train_set),
         versions={"python": platform.python_version(), **_versions(training.engine)},
-        within_query=None if training.within is None else training.within.record,
-        start=None if start is None else start.description,
+        within_query=within_query,
+        start=description,
         fill=dict(training.fill) or None,
     )
 
@@ -280,8 +289,8 @@ def _record_rounds(training: Training) -> TrainingRecord:
     if training.init_model is not None:
         before, steps = training.init_model.info, []
         for params in (before.parameters or {}, training.recorded):
-            named = training.engine.params.named(params)
-            steps.append({name: named.get(name, default) for name, default in _STEPS.items()})
+            step = training.engine.params.named(params)
+            steps.append({name: step.get(name, default) for name, default in _STEPS.items()})
         objectives = [
             {**(objective or {}), "total_rounds": None}
             for objective in (before.objective, _describe_objective(training))
@@ -328,6 +337,9 @@ def _identify(
     reason = engine.params.unresumable(params, training.native_objective)
     if reason:
         raise ParameterError(f"no checkpoint with these parameters: {reason}")
+    valid = {}
+    for name, data in training.valid:
+        valid[name] = "the training set" if data is train_set else _fingerprints(data)
     identity = {
         "versions": _versions(engine),
         "objective": _describe_objective(training),
@@ -337,9 +349,7 @@ def _identify(
         "conventions": dataclasses.asdict(training.conventions),
         "init_model": None if booster is None else content_sha256(booster.to_bytes()),
         "train": _fingerprints(train_set),
-        "valid": {
-            name: "the training set" if data is train_set else _fingerprints(data) for name, data in training.valid
-        },
+        "valid": valid,
     }
     if training.within is not None:
         identity["within_query"] = training.within.record

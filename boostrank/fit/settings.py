@@ -120,8 +120,8 @@ def is_auto(params: Mapping[str, Any], backend: str) -> bool:
 
 def drops_trees(engine: Backend, params: Mapping[str, Any]) -> bool:
     """Return True for dart, whose later rounds rescale earlier trees: it cannot be stopped early."""
-    named = engine.params.named(params)
-    return "dart" in (named.get("boosting"), named.get("booster"))
+    params = engine.params.named(params)
+    return "dart" in (params.get("boosting"), params.get("booster"))
 
 
 def check_options(options: TrainOptions) -> Settings:

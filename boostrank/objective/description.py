@@ -126,7 +126,9 @@ class TrainingObjective(ABC):
             else:
                 labels, queries = np.asarray(first), queries_given(group, weight, len(scores))
             binding = self._binding = _Binding(weakref.ref(key), self.bind(labels, queries))
-        result = binding.bound.gradient(scores, binding.calls if round is None else round, loss=False)
+        if round is None:
+            round = binding.calls
+        result = binding.bound.gradient(scores, round, loss=False)
         binding.calls += 1
         if scores.dtype == np.float32 and scores.ndim == 2:
             return result.grad[:, None], result.hess[:, None]
@@ -213,7 +215,9 @@ class Objective(TrainingObjective):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         spec = state["spec"]
-        super().__setstate__(state | {"spec": OBJECTIVES.get(spec) if isinstance(spec, str) else spec})
+        if isinstance(spec, str):
+            spec = OBJECTIVES.get(spec)
+        super().__setstate__(state | {"spec": spec})
 
     def values(self, round: int) -> dict[str, Any]:
         """Return the values of all parameters in a round (from 0), or raise an error as `value_at` does."""

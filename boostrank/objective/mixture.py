@@ -229,7 +229,9 @@ def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
     """Parse `name(a, b, c=d)`, or `name:c=d`, into name, [a, b], {c: d}."""
     if settings := _SETTINGS.fullmatch(text):
         text = f"{settings[1]}({settings[2].replace(';', ',')})"
-    call = _CALL.fullmatch(AUTO if text.strip().lower() == "auto" else text)
+    if text.strip().lower() == "auto":
+        text = AUTO
+    call = _CALL.fullmatch(text)
     if call is None:
         raise ParameterError(f"{text!r} is not an objective: write name, name(param=value) or mix(first, second)")
     positional: list[str] = []

@@ -50,17 +50,17 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     n = query.scores.size
     if n < 2 or query.query_const[0] == 0.0:
         return 0.0
-    s, place, slope = query.scores, scratch.place, scratch.slope
+    s, positions, slope = query.scores, scratch.place, scratch.slope
     soft_ranks(params.sums, s, params.alpha, scratch.ranks, scratch.work)
     # The ranks among the relevant documents follow from -pi, which descends with the scores except for rounding.
-    m, lowest = relevant_positions(query.doc_const, query.order, place), 0.0
+    m, lowest = relevant_positions(query.doc_const, query.order, positions), 0.0
     for a in range(m):
-        lowest = min(lowest, -scratch.ranks[place[a]])
+        lowest = min(lowest, -scratch.ranks[positions[a]])
         scratch.keys[a] = lowest
     value = smooth_precisions(params.sums, m, params.beta, scratch)
     for a in range(m):
         # `pull` is the derivative of -J by -pi: the two signs cancel.
-        slope[place[a]] += scratch.pull[a]
+        slope[positions[a]] += scratch.pull[a]
     soft_gradient(params.sums, s, params.alpha, slope, grad, hess, scratch.work)
     return -value
 

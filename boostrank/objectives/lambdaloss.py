@@ -78,7 +78,7 @@ _SHORT, _SHORT_A_GRADE = 800, 10
 
 @objective_kernel(
     params=PARAMS,
-    scratch="d delta z one found state",
+    scratch="d delta z ones sums state",
     int_scratch="grade member spare",
     by_score=True,
     loss_on_demand=True,
@@ -115,7 +115,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         grade = scratch.grade
         grades = group_by_gain(g, scratch.member, grade, scratch.spare)
         if n >= _SHORT + _SHORT_A_GRADE * grades * grades:
-            near, worth = TILE, scratch.one[:grades]
+            near, worth = TILE, scratch.ones[:grades]
             for pos in range(n):
                 worth[grade[pos]] = g[pos]
             value = add_far_pairs(
@@ -206,16 +206,16 @@ def _loss_of_pairs(
 @inline
 def _loss_of_every_pair(sums: int, s: Float64Array, c: Float64Array, alpha: float, scratch: Any) -> float:
     """Return the loss of the pairs that `_every_pair` adds."""
-    n, r, one, found = s.shape[0], scratch.z, scratch.one, scratch.found
-    one[:] = 1.0
-    found[:] = 0.0
+    n, r, ones, losses = s.shape[0], scratch.z, scratch.ones, scratch.sums
+    ones[:] = 1.0
+    losses[:] = 0.0
     decays(s, alpha, r)
-    add_curve(sums, SOFTPLUS, r, one, 1.0, 1.0, found, scratch.state)
-    value, apart = c[0] * found[0], 0.0
+    add_curve(sums, SOFTPLUS, r, ones, 1.0, 1.0, losses, scratch.state)
+    value, apart = c[0] * losses[0], 0.0
     for i in range(1, n):
         # A pair that i should win costs u more: sum the distances to all documents above.
         apart = min(apart + i * min(alpha * (s[i - 1] - s[i]), LARGEST), LARGEST)
-        value += c[i] * (found[i] + apart)
+        value += c[i] * (losses[i] + apart)
     return value
 
 
@@ -224,23 +224,27 @@ def _every_pair(
     sums: int, s: Float64Array, c: Float64Array, alpha: float, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> None:
     """Compute the gradient and curvature of all ordered pairs if document i has the weight c_i against every other."""
-    n, r, one, found, state = s.shape[0], scratch.z, scratch.one, scratch.found, scratch.state
-    one[:] = 1.0
-    found[:] = 0.0
+    n, r, ones, totals, state = s.shape[0], scratch.z, scratch.ones, scratch.sums, scratch.state
+    ones[:] = 1.0
+    totals[:] = 0.0
     # Ordered pairs pull with t / (1 + t), misordered ones with 1 - t / (1 + t).
     decays(s, alpha, r)
     for weighted in (False, True):
-        add_curve(sums, SIGMOID, r, c if weighted else one, 1.0, -1.0, grad if weighted else found, state)
+        weights = c if weighted else ones
+        slopes = grad if weighted else totals
+        add_curve(sums, SIGMOID, r, weights, 1.0, -1.0, slopes, state)
     below = 0.0
     for i in range(n - 1, -1, -1):
-        grad[i] = alpha * (grad[i] + c[i] * (found[i] - i) + below)
+        grad[i] = alpha * (grad[i] + c[i] * (totals[i] - i) + below)
         below += c[i]
     decays(s, alpha * CURVATURE_RATE, r)
-    found[:] = CURVATURE_FAR * (n - 1)
+    totals[:] = CURVATURE_FAR * (n - 1)
     for weighted in (False, True):
-        add_sums(r, c if weighted else one, CURVATURE, 1.0, 1.0, hess if weighted else found, state)
+        weights = c if weighted else ones
+        curvatures = hess if weighted else totals
+        add_sums(r, weights, CURVATURE, 1.0, 1.0, curvatures, state)
     for i in range(n):
-        hess[i] = alpha * alpha * (hess[i] + CURVATURE_FAR * (below - c[i]) + c[i] * found[i])
+        hess[i] = alpha * alpha * (hess[i] + CURVATURE_FAR * (below - c[i]) + c[i] * totals[i])
 
 
 SPEC = ObjectiveSpec(

@@ -118,6 +118,7 @@ def _pair_gradient(
     offset, damping = (_DISTANCE_OFFSET, 1.0) if damped else (1.0, 0.0)
     total = 0.0
     for j in range(1, n):
+        # z_i becomes exp(sigmoid * (s_j - s_i)), by one factor a document.
         step = math.exp(sigmoid * (s[j] - s[j - 1]))
         if j <= depth:
             z[j - 1] = 1.0
@@ -175,6 +176,7 @@ def _pair_gradient_of_lightgbm(
                 entry = _TABLE_BINS - 1
             else:
                 entry = int((gap + reach) * factor)
+            # The sigmoid at the lower end of the bin of LightGBM's table.
             p = 1.0 / (1.0 + math.exp((entry / factor - reach) * sigmoid))
             curvature = p * (1.0 - p) * (sigmoid * sigmoid * delta)
             p *= -sigmoid * delta
@@ -183,6 +185,7 @@ def _pair_gradient_of_lightgbm(
             grad[high] = np.float32(np.float32(grad[high]) + np.float32(p))
             hess[high] = np.float32(np.float32(hess[high]) + np.float32(curvature))
             total -= 2.0 * p
+    # Normalise by the logarithm of the sum.
     if params.norm_query and total > 0.0:
         scale = math.log2(1.0 + total) / total
         for pos in range(n):

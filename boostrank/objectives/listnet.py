@@ -35,22 +35,22 @@ from boostrank.kernels.shared import TARGETS, softmax, target_constants
 PARAMS = (Param("target", "labels", "softmax of these values is the target distribution", choices=TARGETS),)
 
 
-@objective_kernel(params=PARAMS, scratch="target p q rest")
+@objective_kernel(params=PARAMS, scratch="target p q complement")
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """Compute the cross entropy of a query, with its gradient q - p and Hessian q (1 - q)."""
     n, scores = query.scores.size, query.scores
     if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
         return 0.0
-    target, p, q, rest = scratch.target, scratch.p, scratch.q, scratch.rest
+    target, p, q, complement = scratch.target, scratch.p, scratch.q, scratch.complement
     for i in range(n):
         target[i] = query.doc_const[i, 0]
-    softmax(target, p, rest)
-    log_sum, top = softmax(scores, q, rest)
+    softmax(target, p, complement)
+    log_sum, top = softmax(scores, q, complement)
     value = 0.0
     for i in range(n):
         value += p[i] * (log_sum + min(top - scores[i], LARGEST))
         grad[i] = q[i] - p[i]
-        hess[i] = q[i] * rest[i]
+        hess[i] = q[i] * complement[i]
     return bounded(value)
 
 

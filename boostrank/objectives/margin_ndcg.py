@@ -85,7 +85,7 @@ _FLAT = 1e-9  # largest rounding of a mean of ranks
 
 @objective_kernel(
     params=PARAMS,
-    scratch="s g target found price reach by_rank near worth a d bid",
+    scratch="s g target worst price reach by_rank near worth a d bid",
     int_scratch="perfect rank_of before done first",
     by_score=True,
 )
@@ -101,7 +101,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     linear = params.rank_weights == _LINEAR
 
     # `perfect` is y*: positions by descending score, sorted by gain.
-    s, g, target, found = scratch.s, scratch.g, scratch.target, scratch.found
+    s, g, target, worst = scratch.s, scratch.g, scratch.target, scratch.worst
     by_rank, near = scratch.by_rank, scratch.near
     a, d, perfect, rank_of = scratch.a, scratch.d[:depth], scratch.perfect, scratch.rank_of
     before, done, first = scratch.before, scratch.done, scratch.first
@@ -123,22 +123,22 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     gather(gains, perfect, g)
     for pos in range(n):
         target[pos] = by_rank[perfect[pos]] if params.bound != _CONVEX else by_rank[pos]
-        found[pos] = 0.0
+        worst[pos] = 0.0
 
     # Candidates for the first ranks: the best documents of each gain.
     m, of_this_gain = 0, 0
-    place, worth = by_rank, scratch.worth
+    gaps, worth = by_rank, scratch.worth
     for pos in range(n):
         of_this_gain = of_this_gain + 1 if pos > 0 and g[pos] == g[pos - 1] else 1
         if of_this_gain <= depth:
             first[m] = pos - of_this_gain + 1
-            place[m] = near[perfect[pos]]
+            gaps[m] = near[perfect[pos]]
             worth[m] = margin * g[pos] / ideal
             m += 1
     for r in range(depth):
         d[r] = discount(r + 1.0, blend, n)
     price, reach, bid = scratch.price[:m], scratch.reach[:m], scratch.bid[:depth]
-    best_assignment(a[:depth], d, place[:m], worth[:m], rank_of[:m], before[:m], done[:m], price, reach, bid)
+    best_assignment(a[:depth], d, gaps[:m], worth[:m], rank_of[:m], before[:m], done[:m], price, reach, bid)
 
     # Documents of one gain share their ranks in the order of their scores, even where scores differ slightly.
     value = margin
@@ -149,19 +149,19 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     for r in range(depth):
         c = before[r]
         value -= d[r] * worth[c]
-        found[done[first[c]]] = a[r]
+        worst[done[first[c]]] = a[r]
         done[first[c]] += 1
-    _share_ties(found, g, s)
+    _share_ties(worst, g, s)
     _share_ties(target, g, s)
     flat = params.bound == _TIGHT_OR_CONVEX
     for pos in range(n):
-        flat = flat and abs(found[pos] - target[pos]) < _FLAT
+        flat = flat and abs(worst[pos] - target[pos]) < _FLAT
     if flat:
         for pos in range(n):
             target[pos] = a[pos]
         _share_ties(target, g, s)
     for pos in range(n):
-        grad[perfect[pos]] = (found[pos] - target[pos]) / depth
+        grad[perfect[pos]] = (worst[pos] - target[pos]) / depth
     # Sum slope times score gap by gap. The weight that the documents above a gap should lose is an
     # integer if A is linear, and 0 where the gap is not to be crossed.
     across = 0.0

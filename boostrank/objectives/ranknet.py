@@ -47,7 +47,7 @@ _FACTORS = 512
 
 
 @objective_kernel(
-    params=PARAMS, scratch="r group_r one wrong every equal state:3", int_scratch="member grade spare", by_score=True
+    params=PARAMS, scratch="r group_r ones wrong every equal state:3", int_scratch="member grade spare", by_score=True
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """Sum the logistic losses of the pairs, pair by pair in short lists and else by sums."""
@@ -76,7 +76,8 @@ def _logistic_pairs(
                 e = 0.0 if e < UNDERFLOW else e
                 z[i] = e
                 above = 1.0 / (1.0 + e)
-                right, wrong = 1.0 if g[i] > gain else 0.0, 1.0 if g[i] < gain else 0.0
+                right = 1.0 if g[i] > gain else 0.0
+                wrong = 1.0 if g[i] < gain else 0.0
                 f = alpha * above * (right * e - wrong)
                 h = alpha * alpha * (right + wrong) * e * above * above
                 grad[i] -= f
@@ -103,7 +104,7 @@ def _logistic_sums(
     all documents, documents of equal gain are subtracted, and misordered pairs are counted. Likewise, the loss of a
     pair is ln(1 + t), plus |u| if it is misordered.
     """
-    n, r, group_r, one, wrong = s.shape[0], scratch.r, scratch.group_r, scratch.one, scratch.wrong
+    n, r, group_r, ones, wrong = s.shape[0], scratch.r, scratch.group_r, scratch.ones, scratch.wrong
     every, equal, state, member, grade = scratch.every, scratch.equal, scratch.state, scratch.member, scratch.grade
     grades = group_by_gain(g, member, grade, scratch.spare)
     gather(s, member, every)
@@ -111,9 +112,9 @@ def _logistic_sums(
     decays(every, alpha, group_r)
     cut_between_grades(group_r, member, grade)
     # Misordered pairs: the number that end at a document minus those that begin, and their total length.
-    one[:] = 1.0
+    ones[:] = 1.0
     wrong[:] = 0.0
-    add_wrong_pairs(grade, grades, one, every, wrong, state)
+    add_wrong_pairs(grade, grades, ones, every, wrong, state)
     value, across = 0.0, 0.0
     for i in range(n):
         value += across * min(alpha * (s[i - 1] - s[i]), LARGEST) if i > 0 else 0.0
@@ -123,8 +124,8 @@ def _logistic_sums(
     equal[:] = 0.0
 
     # Gradient.
-    add_curve(sums, SIGMOID, r, one, -1.0, 1.0, every, state)
-    add_curve(sums, SIGMOID, group_r, one, -1.0, 1.0, equal, state)
+    add_curve(sums, SIGMOID, r, ones, -1.0, 1.0, every, state)
+    add_curve(sums, SIGMOID, group_r, ones, -1.0, 1.0, equal, state)
     for k in range(n):
         i = member[k]
         grad[i] = -alpha * (every[i] - equal[k] + wrong[i])
@@ -132,8 +133,8 @@ def _logistic_sums(
     # Curvature.
     every[:] = 0.0
     equal[:] = 0.0
-    add_curve(sums, SLOPE, r, one, 1.0, 1.0, every, state)
-    add_curve(sums, SLOPE, group_r, one, 1.0, 1.0, equal, state)
+    add_curve(sums, SLOPE, r, ones, 1.0, 1.0, every, state)
+    add_curve(sums, SLOPE, group_r, ones, 1.0, 1.0, equal, state)
     for k in range(n):
         i = member[k]
         hess[i] = alpha * alpha * max(every[i] - equal[k], 0.0)
@@ -141,8 +142,8 @@ def _logistic_sums(
     # Loss.
     every[:] = 0.0
     equal[:] = 0.0
-    add_curve(sums, SOFTPLUS, r, one, 1.0, 1.0, every, state)
-    add_curve(sums, SOFTPLUS, group_r, one, 1.0, 1.0, equal, state)
+    add_curve(sums, SOFTPLUS, r, ones, 1.0, 1.0, every, state)
+    add_curve(sums, SOFTPLUS, group_r, ones, 1.0, 1.0, equal, state)
     for i in range(n):
         value += every[i] - equal[i]
     return bounded(0.5 * value)

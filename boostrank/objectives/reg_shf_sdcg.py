@@ -47,7 +47,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     return mix * error + (1.0 - mix) * value
 
 
-def _settled(values: Mapping[str, Any], total: int) -> int:
+def _find_settled_round(values: Mapping[str, Any], total: int) -> int:
     return total // 2 if isinstance(values["mix"], Schedule) else 0
 
 
@@ -60,7 +60,7 @@ SPEC = ObjectiveSpec(
     reference="Wu, Chang, Zheng, Zha 2009, eqs (18)-(19)",
     prepare=target_constants,
     shift_invariant=False,
-    settled=_settled,
+    settled=_find_settled_round,
     default_schedules={"mix": "logistic"},
     default_options={"gain_base": "least"},
     document_weights="gain",

@@ -43,16 +43,16 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     n = query.scores.size
     if n < 2 or query.query_const[0] == 0.0:
         return 0.0
-    s, place, alpha = query.scores, scratch.place, 1.0 / params.sigma
+    s, positions, alpha = query.scores, scratch.place, 1.0 / params.sigma
     soft_ranks(params.sums, s, alpha, scratch.ranks, scratch.work)
-    m = relevant_positions(query.doc_const, query.order, place)
+    m = relevant_positions(query.doc_const, query.order, positions)
     for a in range(m):
-        scratch.keys[a] = s[place[a]]
+        scratch.keys[a] = s[positions[a]]
     value = smooth_precisions(params.sums, m, alpha, scratch)
     soft_gradient(params.sums, s, alpha, scratch.slope, grad, hess, scratch.work)
     for a in range(m):
-        grad[place[a]] += scratch.pull[a]
-        hess[place[a]] += scratch.bend[a]
+        grad[positions[a]] += scratch.pull[a]
+        hess[positions[a]] += scratch.bend[a]
     return -value
 
 

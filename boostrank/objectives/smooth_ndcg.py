@@ -141,7 +141,8 @@ def _evaluate(query: Query, params: Any, ideal: float, grad: Float64Array, hess:
             weight[pos] = discount(pos + 1.0, params.train_discount, n) / ideal
         elif metric == PRECISION:
             weight[pos] = 1.0 / params.k
-    reach = math.sqrt((_FARTHEST if params.sums == DIRECT else _NEAR) * sigma)
+    farthest = _FARTHEST if params.sums == DIRECT else _NEAR
+    reach = math.sqrt(farthest * sigma)
     for _ in range(passes):
         total, last = 0.0, 0
         while last < anchors:
@@ -306,7 +307,7 @@ def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, value
     return np.column_stack([targets[:, 0], mixture, worth]), np.column_stack([queries, nodes])
 
 
-def _settled(values: Mapping[str, Any], total: int) -> int:
+def _find_settled_round(values: Mapping[str, Any], total: int) -> int:
     return int(values["warm_rounds"])
 
 
@@ -339,9 +340,9 @@ def gain_nodes(gains: Float64Array, ptr: Int64Array, most: int) -> tuple[Float64
         step = np.maximum(nodes[has] - 1, 1)
         table[has, 1 + slot] = values[first[has] + slot * (distinct[has] - 1) // step]
     # Index and share of each gain.
-    place = np.cumsum(is_new) - 1 - first[sorted_query]
+    rank = np.cumsum(is_new) - 1 - first[sorted_query]
     steps, spans = (nodes - 1)[sorted_query], np.maximum(distinct - 1, 1)[sorted_query]
-    low = np.maximum((place + 1) * steps - 1, 0) // spans
+    low = np.maximum((rank + 1) * steps - 1, 0) // spans
     below, above = table[sorted_query, 1 + low], table[sorted_query, np.minimum(low + 2, most)]
     mixture = np.zeros((gains.size, 2))
     mixture[order, 0] = low
@@ -357,7 +358,7 @@ SPEC = ObjectiveSpec(
     reference="Chapelle, Wu 2010: h_ij; eq (10), appendix 2; metrics 4.1, 4.2",
     prepare=_constants,
     shift_invariant=False,
-    settled=_settled,
+    settled=_find_settled_round,
     default_schedules={
         "sigma": "joined(constant(64); geometric(64, 0.015625); at={warm_rounds})",
         "mix": "joined(constant(1); constant(0); at={warm_rounds})",

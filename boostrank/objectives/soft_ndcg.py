@@ -110,7 +110,7 @@ def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, value
     return default_constants(labels, gains, ptr, values)
 
 
-@objective_kernel(params=PARAMS, scratch=f"others own room:{ROOM}", by_score=True)
+@objective_kernel(params=PARAMS, scratch=f"others own_rank room:{ROOM}", by_score=True)
 @allocates
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """Compute minus the expected NDCG under Gaussian scores, with its derivatives."""
@@ -118,22 +118,22 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    s, g, others, own = query.scores, query.gains, scratch.others, scratch.own
+    s, g, others, own_rank = query.scores, query.gains, scratch.others, scratch.own_rank
     work = np.full((8, WORK), np.nan)  # NaN reveals any use before assignment
     scale = 1.0 / (math.sqrt(2.0) * params.sigma)
     for pos in range(n):
         g[pos] /= ideal
     if model == _SINKHORN:
-        value = scaled(s, scale, g, blend, params.sweeps, others, own)
+        value = scaled(s, scale, g, blend, params.sweeps, others, own_rank)
     elif n < _LONG or params.sums == DIRECT:
-        value = direct(s, scale, g, model, blend, others, own, scratch.room, work)
+        value = direct(s, scale, g, model, blend, others, own_rank, scratch.room, work)
     else:
         waves = EXACT_WAVES if params.sums == EXACT else FAST_WAVES
         tables = EXACT_TABLES if params.sums == EXACT else FAST_TABLES
-        value = swept(s, scale, g, model, blend, waves, tables, others, own, scratch.room, work)
+        value = swept(s, scale, g, model, blend, waves, tables, others, own_rank, scratch.room, work)
     for pos in range(n):
-        grad[pos] = scale * (own[pos] - others[pos])
-        hess[pos] = scale * scale * (abs(own[pos]) + abs(others[pos]))
+        grad[pos] = scale * (own_rank[pos] - others[pos])
+        hess[pos] = scale * scale * (abs(own_rank[pos]) + abs(others[pos]))
     return -value
 
 

@@ -85,9 +85,10 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     value, middle = 0.0, origin(s)
     for pos in range(n):
         z[pos] = (s[pos] - middle) - sigma * params.mu * query.doc_const[query.order[pos], 0]
-        here = discount(pos + 1.0, blend, n) / ideal if pos < depth else 0.0
-        drop[pos] = here - (discount(pos + 2.0, blend, n) / ideal if pos + 1 < depth else 0.0)
-        value += query.gains[pos] * here
+        weight = discount(pos + 1.0, blend, n) / ideal if pos < depth else 0.0
+        below = discount(pos + 2.0, blend, n) / ideal if pos + 1 < depth else 0.0
+        drop[pos] = weight - below
+        value += query.gains[pos] * weight
     for draw in range(params.draws):
         # Draw noise, sort, and compute each document's integrated gradient in the noisy order.
         total = 0.0
@@ -109,7 +110,8 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
             gaussian_rank_changes(x, means, deviation, g, drop, pulls)
         for a in range(n):
             grad[places[a]] += pulls[a] / params.draws
-    _project(s, params.scale_free if n > 2 else 0.0, params.nu, x, grad)
+    scale_free = params.scale_free if n > 2 else 0.0
+    _project(s, scale_free, params.nu, x, grad)
     hess[:] = 1.0
     return -value
 

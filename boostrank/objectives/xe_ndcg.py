@@ -41,15 +41,15 @@ PARAMS = (SEED,)
 _LEAST_REST = 1e-200
 
 
-@objective_kernel(params=PARAMS, scratch="q rest p a")
+@objective_kernel(params=PARAMS, scratch="q complement p a")
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """Compute the cross entropy towards drawn gains, with the corrected gradient."""
     n, scores, gains = query.scores.size, query.scores, query.gains
     if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
         return 0.0
-    q, rest, p, a = scratch.q, scratch.rest, scratch.p, scratch.a
+    q, complement, p, a = scratch.q, scratch.complement, scratch.p, scratch.a
     seed, stream = params.seed, int(query.query_const[3])
-    log_sum, highest = softmax(scores, q, rest)
+    log_sum, highest = softmax(scores, q, complement)
     total = 0.0
     for pos in range(n):
         i = query.order[pos]
@@ -59,10 +59,10 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     for i in range(n):
         p[i] /= total
         value += p[i] * (log_sum + min(highest - scores[i], LARGEST))
-        rest[i] = max(rest[i], _LEAST_REST)
+        complement[i] = max(complement[i], _LEAST_REST)
         grad[i] = q[i] - p[i]
-        hess[i] = q[i] * rest[i]
-        a[i] = grad[i] / rest[i]
+        hess[i] = q[i] * complement[i]
+        a[i] = grad[i] / complement[i]
     # Two correction terms of the Newton step.
     top = query.order[0]
     for _ in range(2):
@@ -75,7 +75,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         for i in range(n):
             term = q[i] * (others if i == top else others - a[i] + first)
             grad[i] += term
-            a[i] = term / rest[i]
+            a[i] = term / complement[i]
     return bounded(value)
 
 

@@ -116,7 +116,8 @@ def _swapped_pairs(
     n, places, c, up, down, reading = s.size, scratch.places, scratch.grades, scratch.up, scratch.down, scratch.reading
     metric = NDCG if params.mode == _DCG else params.mode - 1
     gather(scratch.target, places, c)
-    swap_rows(metric, c, n, 0.0, 1.0 if params.mode == _DCG else divisor, up, down, reading)
+    ideal = 1.0 if params.mode == _DCG else divisor
+    swap_rows(metric, c, n, 0.0, ideal, up, down, reading)
     reach = params.neighbors if params.neighbors > 0 else n
     value = 0.0
     for pos in range(depth):
@@ -124,9 +125,9 @@ def _swapped_pairs(
         for other in range(pos + 1, min(n, pos + 1 + reach)):
             change = up[pos] - down[other]
             if metric == ERR:
-                here = passing / (other + 1.0)
-                change = reading[pos] * (1.0 / (pos + 1.0) - between - here)
-                between += here * c[other]
+                reached = passing / (other + 1.0)
+                change = reading[pos] * (1.0 / (pos + 1.0) - between - reached)
+                between += reached * c[other]
                 passing *= 1.0 - c[other]
             w = (c[pos] - c[other]) * change / params.permutations
             value += _add_pair(s, places[pos], places[other], w, grad, hess)
@@ -152,7 +153,8 @@ def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, value
     if mode == "classic":
         return target_constants(labels, gains, ptr, values)[0], numbered_constants(labels, gains, ptr, values)[1]
     of_gains = mode in ("ndcg", "dcg")
-    constants = swap_constants("ndcg" if of_gains else mode, values["k"], labels, gains, ptr, values)
+    metric = "ndcg" if of_gains else mode
+    constants = swap_constants(metric, values["k"], labels, gains, ptr, values)
     documents, queries = numbered(constants)
     return gains[:, None] if of_gains else documents, queries
 

@@ -352,7 +352,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 
     @staticmethod
     def _headline(cutoffs: Any) -> Metric:
-        names = metric_names("ndcg", DEFAULT_EVAL_AT if cutoffs is None else cutoffs)
+        if cutoffs is None:
+            cutoffs = DEFAULT_EVAL_AT
+        names = metric_names("ndcg", cutoffs)
         return Metric.parse(headline(names) or "ndcg")
 
     def _train_params(self) -> dict[str, Any]:
@@ -461,7 +463,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             candidate = self._dataset("eval_set", features, labels, **of_set, **how)
             weighted = of_set["sample_weight"] is not None
             is_same = repeats and _alike(candidate, data, weighted=weighted)
-            datasets.append(data if is_same else candidate)
+            if is_same:
+                candidate = data
+            datasets.append(candidate)
         return datasets
 
 

@@ -350,7 +350,7 @@ class _Search:
         return values
 
     def _space_of(self, objective: Any) -> dict[str, Dimension]:
-        given = {name: value for name, value in self._space.items() if name != "objective"}
+        dimensions = {name: dimension for name, dimension in self._space.items() if name != "objective"}
         searched: Sequence[Param] = ()
         scheduled: Container[str] = ()
         if isinstance(objective, ObjectiveSpec):
@@ -360,17 +360,17 @@ class _Search:
             scheduled = next((spec.default_schedules for spec in OBJECTIVES if spec.name == objective), ())
         # A constant in place of the objective's own schedule would change the objective.
         searched = [param for param in searched if param.schedulable and param.name not in scheduled]
-        return full_space(searched, self.fixed, given, self.plan.engine.grows_trees)
+        return full_space(searched, self.fixed, dimensions, self.plan.engine.grows_trees)
 
     def _evaluate(
-        self, found: Mapping[str, Any], seed: int, against: Float64Array | None = None, *, lucky: int = 0
+        self, suggested: Mapping[str, Any], seed: int, against: Float64Array | None = None, *, lucky: int = 0
     ) -> tuple[Float64Array, int]:
         """Return the metric of each held-out query, and the median best round.
 
         If a trial falls behind `against` by more than chance, return only the queries evaluated so far. `lucky` > 0
         changes the seed and the order of the training rows, which should not matter.
         """
-        params = {"objective": self.objective, "early_stopping_round": self.patience} | self.fixed | dict(found)
+        params = {"objective": self.objective, "early_stopping_round": self.patience} | self.fixed | dict(suggested)
         training = self.plan.make_training(params, seed + lucky)
         values: list[Float64Array] = []
         rounds = []
@@ -431,10 +431,12 @@ class _Search:
             best, values = _best(every), np.array(leader.user_attrs["per_query"], np.float64)
             gain = paired_difference(values, self._start, weights=self._weights, seed=self.seed)
         matters = float(stdtrit(_BASELINE_RUNS - 1, 0.975)) * math.sqrt(2.0) * self._sd
-        expression = self.plan.train_set.gain  # the labels of the trials
+        fixed = {"objective": self.objective} | self.fixed
+        if self.plan.train_set.gain is not None:  # the labels of the trials
+            fixed["gain"] = self.plan.train_set.gain
         return TuningResult(
             metric=self.metric,
-            fixed={"objective": self.objective} | self.fixed | ({} if expression is None else {"gain": expression}),
+            fixed=fixed,
             best=best,
             start=self._started_at,
             luck=self._sd,

@@ -117,7 +117,7 @@ def test_workers_exchange_what_they_have_for_each_other() -> None:
 
     def work(rank: int) -> tuple[list[bytes], list[float]]:
         mesh = meshes[rank]
-        joined.append(mesh.joined(rank, addresses))
+        joined.append(mesh.connect_all(rank, addresses))
         joined[-1].__enter__()
         pieces = [f"{rank} to {peer}".encode() for peer in range(3)]
         return list(map(bytes, mesh.all_to_all(pieces))), list(mesh.all_reduce(np.array([rank, 0.1])))

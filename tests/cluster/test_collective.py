@@ -27,7 +27,7 @@ def run(*works: Callable[[Mesh], Any]) -> list[Any]:
 
     def one(rank: int) -> Any:
         try:
-            with meshes[rank].joined(rank, addresses) as mesh:
+            with meshes[rank].connect_all(rank, addresses) as mesh:
                 return works[rank](mesh)
         except Exception as error:
             return error

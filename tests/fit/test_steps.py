@@ -31,7 +31,7 @@ def test_a_bound_is_on_one_side_of_every_float32_number(pairs: list[tuple[float,
 @given(st.lists(float32, min_size=1, max_size=60), st.integers(1, 20))
 def test_few_values_have_a_step_each_as_far_as_zero_allows(values: list[float], times: int) -> None:
     present = np.repeat(np.array([*values, np.nan, np.inf], np.float32), times)
-    counted = Values.of(present)
+    counted = Values.from_column(present)
     bounds, distinct = counted.bounds, np.unique(values)
     np.testing.assert_array_equal(counted.distinct, distinct)
     assert counted.counts.sum() == len(values) * times
@@ -44,7 +44,7 @@ def test_few_values_have_a_step_each_as_far_as_zero_allows(values: list[float], 
 def test_many_values_have_steps_of_about_as_many_documents_and_zeros_one_of_their_own() -> None:
     rng = np.random.default_rng(0)
     present = np.where(rng.random(20_000) < 0.3, 0.0, rng.normal(size=20_000)).astype(np.float32)
-    bounds = Values.of(present).bounds
+    bounds = Values.from_column(present).bounds
     counts = np.bincount(np.searchsorted(bounds, present))
     assert MOST_STEPS * 0.6 < counts.size <= MOST_STEPS + 2
     of_zero = np.searchsorted(bounds, 0.0)

@@ -88,7 +88,9 @@ class _Language:
         forest, single = model.trees.forest, model.trees.single
         with np.errstate(over="ignore"):
             parts = [np.array([model.trees.base, single]), forest.threshold, forest.value]
-            parts = [part.astype(np.float32 if single else np.float64).astype(np.float64) for part in parts]
+            if single:
+                parts = [part.astype(np.float32) for part in parts]
+            parts = [part.astype(np.float64) for part in parts]
         parts += [forest.feature, forest.left, forest.right, forest.kind, forest.roots, forest.sets.view(np.int32)]
         columns = [_numbers(",".join(map(repr, part.tolist())), *self.numbers) for part in (*parts, forest.set_ptr)]
         if self.arrays:

@@ -25,7 +25,8 @@ _PLAIN = (b"lambdarank", b"rank_xendcg")
 
 def _write(model: ServedModel) -> bytes:
     objective = re.search(rb"^objective=(\S*)", model.body.partition(b"\n\n")[0], re.MULTILINE)
-    text = LIGHTGBM.parse(model.body if objective and objective[1] in _PLAIN else stamped(model.body))
+    body = model.body if objective and objective[1] in _PLAIN else stamped(model.body)
+    text = LIGHTGBM.parse(body)
     before, line, after = re.split(rb"^feature_names=(.*)$", text.head, maxsplit=1, flags=re.MULTILINE)
     names = [name.encode() for name in engine_names(model.feature_names)]
     new = dict(zip(line.split(b" "), names, strict=True))

@@ -40,6 +40,7 @@ def write(model: ServedModel) -> bytes:
             "right": no,
         }
 
+    # The trees, and the features that they use from a single store.
     roots = nested(forest, lambda value: {"value": java_text(value)}, node, model.trees.base)
     used = [model.feature_names[i] for i in np.unique(forest.feature)]
     stores = {str(feature["store"]) for feature in model.declared.values() if "store" in feature}

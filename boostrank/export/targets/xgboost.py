@@ -111,10 +111,12 @@ def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dic
         # Place nodes and leaves level by level, siblings adjacent: XGBoost's SHAP requires it.
         places, parents, children = [root], [_ROOT], []
         for at, node_or_leaf in enumerate(places):
-            children.append(len(places) if node_or_leaf >= 0 else -1)
+            child = -1
             if node_or_leaf >= 0:
+                child = len(places)
                 places += [int(left[node_or_leaf]), int(right[node_or_leaf])]
                 parents += [at, at]
+            children.append(child)
         # Sums of Hessians and mean leaf values, from the leaves up.
         hessian, weight = np.zeros(len(places)), np.zeros(len(places))
         for at in reversed(range(len(places))):

@@ -176,7 +176,7 @@ class Regressions:
             fold: int64[Q], fold of each query, from `folds`.
         """
         rows = Rows(data, parts_of(data.queries, data.features.shape[1], fold), self.columns, threads)
-        scores, counts = rows.joined(rows.parts, self.predicted, self.whole)
+        scores, counts = rows.join_scores(rows.parts, self.predicted, self.whole)
         return scores * self.scale, counts
 
     def predicted(self, part: Part, x: Float32Array) -> tuple[Float64Array, Int64Array]:
@@ -240,7 +240,7 @@ class FoldStarts:
             return cross_fitted(data, gain, threads, limits)
         parts = parts_of(data.queries, data.n_features, self._inner[self._fold != fold])
         rows = replace(whole, data=data, parts=parts, gains=weighted_gains(data.labels, gain, data.queries))
-        return _started(rows, _solutions(rows, basis, sums.of(np.arange(self._count) != fold)))
+        return _started(rows, _solutions(rows, basis, sums.of_groups(np.arange(self._count) != fold)))
 
     def _learnt(
         self, data: RankingDataset, gain: Gain, threads: int, limits: Limits
@@ -270,7 +270,7 @@ def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = N
     """
     rows = _rows_of(data, gains, threads, limits)
     regressions = _regressed(rows)
-    scores, _ = rows.joined(rows.some, regressions.predicted, regressions.whole)
+    scores, _ = rows.join_scores(rows.some, regressions.predicted, regressions.whole)
     return _scaled(regressions, rows, scores)
 
 
@@ -279,7 +279,7 @@ def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Arra
     columns = np.sort(np.array(list(start.curves), np.int64))
     curves = Curves.of([(number, start.curves[column]) for number, column in enumerate(columns.tolist())])
     rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads)
-    return rows.joined(rows.parts, lambda _, x: curves.summed(x, curves.levels[np.newaxis]), curves)[0]
+    return rows.join_scores(rows.parts, lambda _, x: curves.summed(x, curves.levels[np.newaxis]), curves)[0]
 
 
 def _rows_of(data: Source, gains: Any, threads: int, limits: Limits | None) -> Rows:
@@ -327,7 +327,7 @@ def _basis(rows: Float32Array, threads: int) -> _Basis:
 
     def learnt(feature: int) -> tuple[list[Curve], Float64Array]:
         column = rows[:, feature]
-        values, curves = Values.of(column), []
+        values, curves = Values.from_column(column), []
         if values.distinct.size:
             curves.append(values.in_steps(values.ranks, 0.5))
             if values.bounds.size > 1:  # otherwise equivalent to the rank
@@ -385,7 +385,7 @@ def _curves(
 
 def _started(rows: Rows, regressions: Regressions) -> CrossFitted:
     """Scale the regressions, and return the start with its initial scores."""
-    scores, counts = rows.joined(rows.parts, regressions.predicted, regressions.whole)
+    scores, counts = rows.join_scores(rows.parts, regressions.predicted, regressions.whole)
     regressions = _scaled(regressions, rows, np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)]))
     return regressions.cross_fitted(tuple(rows.data.feature_names), scores * regressions.scale, counts)
 
@@ -397,7 +397,8 @@ def _scaled(regressions: Regressions, rows: Rows, scores: Float64Array) -> Regre
     weights = np.concatenate([np.zeros(0), *(part.queries.each_weight for part in rows.some)])
     queries = QueryIndex.from_sizes(sizes, weights=weights)
     scale = SHARE * _softmax_scale(scores, np.concatenate([np.zeros(0), *gains]), weights, queries)
-    moved = MOVED * scale * float(scores.std() if scores.size else 0.0)
+    deviation = float(scores.std()) if scores.size else 0.0
+    moved = MOVED * scale * deviation
     return replace(regressions, scale=scale, moved=moved)
 
 

@@ -122,7 +122,9 @@ class Rows:
         rows = self.data.features[part.at]
         if self.columns.size < rows.shape[1]:
             rows = rows[:, self.columns]
-        return np.ascontiguousarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float32)
+        if sparse.issparse(rows):
+            rows = rows.toarray()
+        return np.ascontiguousarray(rows, dtype=np.float32)
 
     def together(self, parts: tuple[Part, ...]) -> Float32Array:
         """Return the rows of several parts, float32[n, c]."""
@@ -138,7 +140,7 @@ class Rows:
         """Apply `work` to each part and its rows, float32[n, c]; see `each_of`."""
         return each_of(parts, lambda part: work(part, self.dense(part)), self.threads, numbers)
 
-    def joined(
+    def join_scores(
         self,
         parts: tuple[Part, ...],
         work: Callable[[Part, Float32Array], tuple[Float64Array, Int64Array]],
@@ -181,17 +183,19 @@ class Sums:
     mean: Float64Array
     scale: Float64Array
 
-    def of(self, outer: npt.NDArray[np.bool_]) -> Sums:
+    def of_groups(self, outer: npt.NDArray[np.bool_]) -> Sums:
         """Add up groups of `FOLDS` folds, where F is a multiple of `FOLDS` and fold k of each group is added to fold k.
 
         Args:
             outer: bool[F / FOLDS], the groups to include.
         """
-        xx, xt, tt, queries = (
-            sum((sums[k * FOLDS : (k + 1) * FOLDS] for k in np.flatnonzero(outer)), np.zeros(()))
-            for sums in (self.xx, self.xt, self.tt, self.queries)
-        )
-        return Sums(xx, xt, tt, queries, self.mean, self.scale)
+
+        def add_groups(sums: Float64Array) -> Float64Array:
+            groups = (sums[k * FOLDS : (k + 1) * FOLDS] for k in np.flatnonzero(outer))
+            return sum(groups, np.zeros(()))
+
+        xx, xt, tt = add_groups(self.xx), add_groups(self.xt), add_groups(self.tt)
+        return Sums(xx, xt, tt, add_groups(self.queries), self.mean, self.scale)
 
 
 def targets(gains: Float64Array, queries: QueryIndex) -> tuple[Float64Array, Float64Array]:

@@ -48,7 +48,7 @@ class Values:
     bounds: Float64Array
 
     @classmethod
-    def of(cls, column: Float32Array) -> Values:
+    def from_column(cls, column: Float32Array) -> Values:
         """Find the distinct values in float32[n]. Missing and infinite values are ignored."""
         numbers, counts = np.unique(column[np.isfinite(column)], return_counts=True)
         values: Float64Array = numbers.astype(np.float64)
@@ -132,7 +132,7 @@ def _merged(curve: Curve, moved: float) -> Curve:
     # Extend each step while the range of its levels is at most 2 * moved; the new level is the middle of the range.
     low = high = levels[0]
     for i, level in enumerate(levels):
-        if (level if level > high else high) - (level if level < low else low) > 2.0 * moved:
+        if max(high, level) - min(low, level) > 2.0 * moved:
             ends.append(i - 1)
             merged.append((low + high) / 2.0)
             low = high = level
